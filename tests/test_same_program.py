@@ -35,6 +35,7 @@ CLOCKS = {
     "targets/kernel.py",
     "targets/llvm/bytecode.py",
     "targets/llvm/llvm_kernel.py",
+    "targets/llvm/maps.py",  # chooses between two ways to compute a batch, with the same results to the bit
     "cli/problem.py",
     "theory/research/survey.py",
     "progress.py",

@@ -13,6 +13,7 @@ from rolling import iterating
 
 import accumulus as acc
 from accumulus.programs import iterated, lowering
+from accumulus.targets.llvm.maps import LLVMLoops
 
 SIZE, STEPS = 7, 12
 DRAW = np.random.default_rng(0)
@@ -334,3 +335,50 @@ def test_reports_say_how_many_iterations_there_are():
     text = str(derivative.report())
     assert "iterations" in text
     assert "backward" in text
+
+
+POINTS = 19  # more than two vectors of eight, and a rest
+
+
+def first(u, k, forces):
+    return path(u, k, forces)[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "function"),
+    [("gradient", number), ("hessian", number), ("jacobian", several), ("jacobian", first), ("compile", several),
+     ("jvp", number), ("vjp", first), ("hvp", number)],
+)  # fmt: skip
+@pytest.mark.parametrize("shared", [False, True])
+def test_points_in_lanes_equal_single_points(kind, function, shared, monkeypatch):
+    calls, together = [], LLVMLoops._together
+    monkeypatch.setattr(LLVMLoops, "_is_to_be_measured", lambda loops: bool(vars(loops).update(_pays_in_lanes=True)))
+    monkeypatch.setattr(LLVMLoops, "_together", lambda *given: calls.append(given) or together(*given))
+    draw = np.random.default_rng(1)
+    derivative = getattr(acc, kind)(function, *([1] if function is first and kind == "jacobian" else []), cache=False)
+    x = [each * draw.uniform(0.9, 1.1, (POINTS, *each.shape)) for each in ARGUMENTS]
+    seeds = draw.normal(size=(POINTS, SIZE)) if kind == "vjp" else [draw.normal(size=each.shape) for each in x]
+    axes = (0, 0, 0)
+    if shared:
+        x[2], axes = ARGUMENTS[2], (0, 0, None)
+    if kind in ("jvp", "vjp", "hvp"):
+        many, axes = (tuple(x), seeds if kind == "vjp" else tuple(seeds)), (axes, 0)
+    else:
+        many = tuple(x)
+
+    def point(tree, k, axis):
+        if isinstance(tree, tuple):
+            inner = axis if isinstance(axis, tuple) else (axis,) * len(tree)
+            return tuple(point(each, k, one) for each, one in zip(tree, inner, strict=True))
+        return tree if axis is None else tree[k]
+
+    results = leaves(derivative.batch(*many, in_axes=axes))
+    for k in range(POINTS):
+        alone = leaves(derivative(*point(many, k, axes)))
+        for one, other in zip(alone, results, strict=True):
+            np.testing.assert_array_equal(one, other[k])
+    assert calls
+
+
+def leaves(tree):
+    return [leaf for each in tree for leaf in leaves(each)] if isinstance(tree, tuple | list) else [np.asarray(tree)]

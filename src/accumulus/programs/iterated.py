@@ -12,6 +12,7 @@ Source: A. Griewank and A. Walther, Evaluating Derivatives, 2008 (reverse mode o
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -190,7 +191,10 @@ class _Compiled(NamedTuple):
 
 
 class _Called:
-    """A function from one flat array to another that programs call, see `accumulus.tape.blocks.Opaque`."""
+    """A function from one flat array to another that programs call, see `accumulus.tape.blocks.Opaque`.
+
+    Arguments and results may have a further axis, of points in the lanes of vectors.
+    """
 
     name: str
     argument_count: int
@@ -205,6 +209,32 @@ class _Called:
         if not numbers[0]:
             return np.full(self.result_count, np.nan)
         return self.computed(np.ascontiguousarray(numbers[1:]))
+
+    def in_lanes(self, numbers: Floats) -> Floats:
+        """Return the results of points in lanes, (results, points), for (1 + arguments, points)."""
+        results = self.computed(numbers[1:])
+        results[:, numbers[0] == 0.0] = np.nan
+        return results
+
+    @property
+    def repeated(self) -> list[_Compiled]:
+        """The compiled programs that it repeats."""
+        raise NotImplementedError
+
+    @property
+    def fills_lanes(self) -> bool:
+        """True if several points can be computed together."""
+        return all(each.kernel.fills_lanes for each in self.repeated)
+
+    @property
+    def numbers_kept(self) -> int:
+        """Number of numbers that a run keeps for each point."""
+        return self.argument_count + self.result_count
+
+    @property
+    def text(self) -> int:
+        """Number of operations in the programs that it repeats."""
+        return sum(each.program.tape.text for each in self.repeated)
 
     @property
     def derivative(self) -> Opaque:
@@ -239,13 +269,18 @@ class RunMemory:
     whole: Floats
 
     @classmethod
-    def of(cls, loop: LoopCall) -> RunMemory:
-        """Return memory for a loop."""
+    def of(cls, loop: LoopCall, points: tuple[int, ...]) -> RunMemory:
+        """Return memory for a loop; `points` is the shape of points in lanes."""
         carry, used = loop.returned
         carries, used_values, slopes, used_slopes = (
-            np.empty((loop.count + more, size)) for more, size in 2 * [(1, carry), (0, used)]
+            np.empty((loop.count + more, size, *points)) for more, size in 2 * [(1, carry), (0, used)]
         )
-        return cls(carries, used_values, slopes, used_slopes, loop.constants.copy())
+        return cls(carries, used_values, slopes, used_slopes, _spread_over(points, loop.constants))
+
+    @property
+    def points(self) -> tuple[int, ...]:
+        """Shape of the points in lanes."""
+        return self.carries.shape[2:]
 
 
 class LoopCall(_Called, iterations.Repeated):
@@ -287,7 +322,7 @@ class LoopCall(_Called, iterations.Repeated):
         self.example = np.zeros(self.argument_count)
         #: Arguments and memory of the last call, until a backward run takes them; and memory that no call uses.
         self._last: list[tuple[Floats, RunMemory]] = []
-        self._unused: list[RunMemory] = []
+        self._unused: dict[tuple[int, ...], list[RunMemory]] = defaultdict(list)
 
     @classmethod
     def of(cls, iterated: iterations.Iterations, options: Options, is_backward: bool = True) -> LoopCall:
@@ -319,7 +354,7 @@ class LoopCall(_Called, iterations.Repeated):
         return whole
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_last": [], "_unused": [], "_products": {}, "_matrices": {}}
+        return super().__getstate__() | {"_last": [], "_unused": defaultdict(list), "_products": {}, "_matrices": {}}
 
     @property
     def returned(self) -> tuple[int, int]:
@@ -336,6 +371,16 @@ class LoopCall(_Called, iterations.Repeated):
         """The compiled program of an iteration: the next carry, and the values used outside."""
         return _compiled(self.body, self.sizes, self.returned, COMPILED, Selection.of(()), self.options, self.name)
 
+    @property
+    def repeated(self) -> list[_Compiled]:
+        """The program of an iteration."""
+        return [self.forward]
+
+    @property
+    def numbers_kept(self) -> int:
+        """Arguments and results, and those of each iteration."""
+        return self.whole_count + super().numbers_kept + 2 * (self.count + 1) * sum(self.returned)
+
     def computed(self, numbers: Floats) -> Floats:
         """Run all iterations, and return the values that are used outside."""
         self.forget()
@@ -346,12 +391,14 @@ class LoopCall(_Called, iterations.Repeated):
     def spread(self, results: NDArray[Any], used: NDArray[Any], zero: float) -> None:
         """Store numbers for all results in the rows of the iterations; `zero` for values that are no results."""
         used[:-1, self.every :] = zero
-        used[:, : self.every] = results[: self.count * self.every].reshape(self.count, -1)
+        every = results[: self.count * self.every]
+        used[:, : self.every] = every.reshape(self.count, self.every, *results.shape[1:])
         used[-1, self.every :] = results[self.count * self.every :]
 
     def _ran(self, numbers: Floats) -> RunMemory:
         """Run all iterations, and return the memory with their results."""
-        memory = reused(self._unused, lambda: RunMemory.of(self))
+        points = numbers.shape[1:]
+        memory = reused(self._unused[points], lambda: RunMemory.of(self, points))
         carry, varying, common = self.split(self.whole(numbers, memory))
         memory.carries[0] = carry
         arguments = [CallRows(memory.carries), CallRows(varying), CallRows(common, step=0)]
@@ -382,7 +429,7 @@ class LoopCall(_Called, iterations.Repeated):
 
     def rest(self, memory: RunMemory) -> None:
         """Take back memory for another call."""
-        self._unused.append(memory)
+        self._unused[memory.points].append(memory)
 
     def product(self, by: tuple[int, ...], count: int, is_transposed: bool) -> LoopProducts | None:
         """Return the products with some rows of weights, or of directions; None for others and for too many.
@@ -472,13 +519,23 @@ class LoopProducts(_Called):
         """Stage in which the clock ended a search for the products of an iteration; or empty."""
         return self.step.program.cut_short
 
+    @property
+    def repeated(self) -> list[_Compiled]:
+        """The program of an iteration, and its products."""
+        return [self.loop.forward, self.step]
+
+    @property
+    def numbers_kept(self) -> int:
+        """Those of the loop, and arguments and results."""
+        return self.loop.numbers_kept + super().numbers_kept
+
     def computed(self, numbers: Floats) -> Floats:
         """Run once for each row of factors."""
         loop = self.loop
         arguments = numbers[: loop.argument_count]
         memory = loop.carried(arguments)
         _, varying, common = loop.split(loop.whole(arguments, memory))
-        rows = numbers[loop.argument_count :].reshape(self.count, -1)
+        rows = numbers[loop.argument_count :].reshape(self.count, -1, *numbers.shape[1:])
         products = [self.run(row, memory, varying, common) for row in rows]
         loop.rest(memory)
         return np.concatenate(products)
@@ -578,7 +635,7 @@ class Backward(LoopProducts):
     def run(self, factors: Floats, memory: RunMemory, varying: Floats, common: Floats) -> Floats:
         """Return derivatives of the weighted sum of all results."""
         loop, last, slopes = self.loop, self.loop.count - 1, memory.slopes
-        whole = np.zeros(loop.whole_count)
+        whole = np.zeros((loop.whole_count, *memory.points))
         _, by_varying, by_common = loop.split(whole)
         slopes[-1] = 0.0
         loop.spread(factors, memory.used_slopes, 0.0)
@@ -701,7 +758,7 @@ class Forward(LoopProducts):
     def run(self, factors: Floats, memory: RunMemory, varying: Floats, common: Floats) -> Floats:
         """Return derivatives of all results along a direction."""
         loop, slopes = self.loop, memory.slopes
-        whole = np.zeros(loop.whole_count)
+        whole = np.zeros((loop.whole_count, *memory.points))
         whole[self.places] = factors
         slopes[0], along_varying, along_common = loop.split(whole)
         directions = [CallRows(slopes), CallRows(along_varying), CallRows(along_common, step=0)]
@@ -749,9 +806,19 @@ class Matrix(_Called):
         self.argument_count, self.result_count = products.loop.argument_count, products.result_count
         self.operations, self.cut_short = products.operations, products.cut_short
 
+    @property
+    def repeated(self) -> list[_Compiled]:
+        """The programs of the products."""
+        return self.products.repeated
+
+    @property
+    def numbers_kept(self) -> int:
+        """Those of the products."""
+        return self.products.numbers_kept
+
     def computed(self, numbers: Floats) -> Floats:
         """Run with unit factors."""
-        factors = np.eye(self.products.count).reshape(-1)
+        factors = _spread_over(numbers.shape[1:], np.eye(self.products.count).reshape(-1))
         return self._arranged(self.products.computed(np.concatenate([numbers, factors])))
 
     def replay(self, made: Program, numbers: Integers) -> Integers:
@@ -774,7 +841,13 @@ class Matrix(_Called):
         """Return products row by row of the Jacobian."""
         if isinstance(self.products, Backward):
             return products
-        return products.reshape(self.products.count, -1).T.reshape(-1)
+        rows = products.reshape(self.products.count, -1, *products.shape[1:])
+        return rows.swapaxes(0, 1).reshape(products.shape)
+
+
+def _spread_over(points: tuple[int, ...], numbers: Floats) -> Floats:
+    """Return a copy of numbers with an axis of points in lanes, which all have the same."""
+    return np.broadcast_to(numbers.reshape(-1, *[1] * len(points)), (len(numbers), *points)).copy()
 
 
 def _recorded(program: Program, sizes: Sequence[int], results: tuple[int, int] | None) -> Recording:

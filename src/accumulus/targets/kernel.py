@@ -452,19 +452,26 @@ class SourceKernel(Kernel):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallRows:
-    """CallRows of an array that consecutive calls read or write.
+    """Rows of an array that consecutive calls read or write.
 
     Attributes:
-        array: C-contiguous array, (rows, numbers of a row).
+        array: C-contiguous array, (rows, numbers of a row), or (rows, numbers of a row, points in lanes).
         first: row of the first call.
         step: distance to the row of the next call; 0 if all calls have the same row.
         adds: True if results are added to those in the row.
+        zeroed: True if the structural zeros of results are zero before.
     """
 
     array: Floats
     first: int = 0
     step: int = 1
     adds: bool = False
+    zeroed: bool = False
+
+    @property
+    def points(self) -> Shape:
+        """Number of points in lanes, as a shape; () for a single point."""
+        return self.array.shape[2:]
 
     def at(self, call: int) -> Floats:
         """Return the row of a call."""
@@ -478,9 +485,13 @@ class CompiledLoops(ABC):
     Attributes:
         cleared: for each result array, True if it has to hold zeros before a call.
         most_threads: largest number of threads among which points may be divided; None for no limit.
+        most_points: number of points that are computed between two checks for Ctrl-C.
+        fills_lanes: True if several points can be computed together, in the lanes of vectors.
     """
 
     most_threads: int | None = None
+    most_points: int = sys.maxsize
+    fills_lanes: bool = False
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
@@ -499,9 +510,22 @@ class CompiledLoops(ABC):
             threads: number of threads that may share the work.
         """
 
-    def run(self, batch: Batch, first: int, last: int) -> int:
-        """Compute points of a batch from `first` on; return the first point that is left to the caller."""
-        return first
+    def in_lanes(self, arguments: Sequence[Floats], results: Sequence[Floats]) -> None:
+        """Compute points in lanes, on the last axis of arguments and results, if they fill lanes."""
+        raise NotImplementedError
+
+    def run(self, batch: Batch, first: int, last: int) -> None:
+        """Compute points first … last-1 of a batch; by default, one after the other."""
+        rows = [np.zeros(segment.length) for segment in self._unit.segments] if batch.transposed else []
+        for point in range(first, last):
+            results = rows or [array[point] for array in batch.out]
+            if not batch.zeroed and not batch.transposed:
+                for result, cleared in zip(results, self.cleared, strict=True):
+                    if cleared:
+                        result[:] = 0.0
+            self([*map(np.ascontiguousarray, batch.arguments(point))], results, 1)
+            for array, row in zip(batch.out, rows, strict=False):
+                array[:, point] = row
 
     def repeat(self, count: int, arguments: Sequence[CallRows], results: Sequence[CallRows]) -> None:
         """Make `count` calls in turn, each with its rows; a call may read what earlier calls have written.
@@ -511,9 +535,10 @@ class CompiledLoops(ABC):
             arguments: rows of each argument.
             results: rows for each segment.
         """
-        made = [np.zeros(rows.array.shape[1]) for rows in results]
+        made = [np.zeros(rows.array.shape[1:]) for rows in results]
+        compute = self.in_lanes if arguments[0].points else self
         for call in range(count):
-            self([rows.at(call) for rows in arguments], made)
+            compute([rows.at(call) for rows in arguments], made)
             for rows, result in zip(results, made, strict=True):
                 row = rows.at(call)
                 row[:] = row + result if rows.adds else result
@@ -553,8 +578,13 @@ class LoopKernel(Kernel):
 
     @property
     def most_points(self) -> int:
-        """No limit, since every point is a separate call."""
-        return sys.maxsize
+        """Number of points between two checks for Ctrl-C."""
+        return self._loops.most_points
+
+    @property
+    def fills_lanes(self) -> bool:
+        """True if several points can be computed together, in the lanes of vectors."""
+        return self._loops.fills_lanes
 
     def threads_for(self, count: int, threads: int) -> int:
         """Return a thread for each point, up to `threads`, since points take long."""
@@ -600,18 +630,8 @@ class LoopKernel(Kernel):
         return compute
 
     def run(self, batch: Batch, first: int, last: int) -> None:
-        """Compute each point in its row of the result arrays, or in a separate row if points are columns."""
-        first = self._loops.run(batch, first, last)
-        rows = [np.zeros(segment.length) for segment in self.segments] if batch.transposed else []
-        for point in range(first, last):
-            results = rows or [array[point] for array in batch.out]
-            if not batch.zeroed and not batch.transposed:
-                for result, cleared in zip(results, self._loops.cleared, strict=True):
-                    if cleared:
-                        result[:] = 0.0
-            self._loops([*map(np.ascontiguousarray, batch.arguments(point))], results, 1)
-            for array, row in zip(batch.out, rows, strict=False):
-                array[:, point] = row
+        """Compute points of a batch; see `CompiledLoops.run`."""
+        self._loops.run(batch, first, last)
 
 
 def _is_number(x: object) -> bool:

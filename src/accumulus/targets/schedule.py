@@ -495,6 +495,29 @@ def fuse_products(rows: Integers, order: Integers, outputs: Integers, exact: Col
     return gone
 
 
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A sum fused with a product: the product, and its position among the sum's arguments."""
+
+    product: int
+    first: bool
+
+
+def fusible(tape: Tape, steps: Iterable[int | ResultGroup], exact: Collection[int]) -> dict[int, Fused]:
+    """Return the products that may be fused, by their only user, a sum or difference."""
+    rows = rows_of(tape)
+    order = np.array([step for step in steps if not isinstance(step, ResultGroup)], np.int64)
+    outputs = np.array(sorted(set(tape.outputs)), np.int64)
+    gone = fuse_products(rows, order, outputs, exact)
+    sums = order[rows[order, 0] >= len(OPERATIONS)].tolist()
+    fused = {}
+    for r in sums:
+        a = tape.first[r]
+        first = rows[r, 0] != WITHOUT_PRODUCT and a >= 0 and bool(gone[a])
+        fused[r] = Fused(a if first else tape.second[r], first)
+    return fused
+
+
 def _depths(rows: Integers, order: Integers) -> Integers:
     """Return the depth of each operation on its longest chain; each stretch begins below the previous one."""
     depth = [0] * len(rows)

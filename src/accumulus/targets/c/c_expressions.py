@@ -21,7 +21,6 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -29,38 +28,14 @@ import numpy as np
 from accumulus.errors import CompileError
 from accumulus.tape.live import as_written
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 from accumulus.targets.c.c_header import Result, function_text
 from accumulus.targets.kernel import Segment
 from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, Writer
 from accumulus.targets.llvm.special_functions import OF_ORDER, OF_POSIX, SPECIAL_FUNCTIONS
-from accumulus.targets.schedule import WITHOUT_PRODUCT, ResultGroup, Stretch, cut, fuse_products, groups, order
+from accumulus.targets.schedule import Fused, ResultGroup, Stretch, cut, fusible, groups, order
 
 # Expressions ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Fused:
-    """A sum fused with a product: the product, and its position among the sum's arguments."""
-
-    product: int
-    first: bool
-
-
-def fusible(tape: Tape, steps: Iterable[int | ResultGroup], exact: Collection[int]) -> dict[int, Fused]:
-    """Return the products that may be fused, by their only user, a sum or difference."""
-    rows = rows_of(tape)
-    order = np.array([step for step in steps if not isinstance(step, ResultGroup)], np.int64)
-    outputs = np.array(sorted(set(tape.outputs)), np.int64)
-    gone = fuse_products(rows, order, outputs, exact)
-    sums = order[rows[order, 0] >= len(OPERATIONS)].tolist()
-    fused = {}
-    for r in sums:
-        a = tape.first[r]
-        first = rows[r, 0] != WITHOUT_PRODUCT and a >= 0 and bool(gone[a])
-        fused[r] = Fused(a if first else tape.second[r], first)
-    return fused
 
 
 def literal(value: float, dtype: str) -> str:

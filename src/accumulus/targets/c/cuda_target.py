@@ -209,10 +209,9 @@ class CudaLoops(CompiledLoops):
         out = [result.reshape(1, -1) for result in results]
         self.device.run(Batch(arguments, out, (True,) * len(arguments)), 0, 1)
 
-    def run(self, batch: Batch, first: int, last: int) -> int:
+    def run(self, batch: Batch, first: int, last: int) -> None:
         """Compute points of a batch, with a thread of the GPU for each."""
         self.device.run(batch, first, last)
-        return last
 
 
 def device_of(kernel: Kernel) -> OnDevice:

@@ -31,6 +31,7 @@ from accumulus.targets.llvm.rows import (
     sparse_rows,
 )
 from accumulus.targets.llvm.vectors import POISON, UNOPTIMISED, Vectors, again, unless, when
+from accumulus.targets.schedule import fusible
 
 # Loops and sums -------------------------------------------------------------------------------------------------------
 
@@ -116,10 +117,15 @@ class BodyFunction:
         def loaded(variable: int) -> dict[int, str]:
             return {variable: load(vectors, self.kinds[variable], variable)}
 
+        steps = range(body.inputs, len(body))
         exact = frozenset(reference for reference, mark in enumerate(as_written(body, self.sensitive)) if mark)
-        instructions = Instructions(body, vectors, loaded, functions, contract=True, exact=exact)
-        for reference in range(body.inputs, len(body)):
-            instructions.operation(reference)
+        # products are fused here, not by LLVM, so that they are the same ones for lanes of instances and of points
+        fused = fusible(body, steps, exact) if host().fused else {}
+        instructions = Instructions(body, vectors, loaded, functions, fused=fused)
+        gone = {each.product for each in fused.values()}
+        for reference in steps:
+            if reference not in gone:
+                instructions.operation(reference)
         results = []
         for output in body.outputs:
             value = instructions.value(output)
@@ -137,8 +143,7 @@ class BodyFunction:
 def _attributes(body: Vectors) -> str:
     """Return the attributes of a loop over a body.
 
-    Long bodies that compute one instance at a time are compiled without optimisation. Bodies over vectors are always
-    optimised; otherwise, products and sums would not be fused.
+    Long bodies that compute one instance at a time are compiled without optimisation; bodies over vectors never are.
     """
     is_quick = len(body.lines) > LONG and body.lanes == 1 and host().is_x86
     return UNOPTIMISED if is_quick else 'nounwind "prefer-vector-width"="512"'
@@ -457,6 +462,73 @@ POINT_SUMS: Final = {
 }
 
 
+#: Function that computes one point of many at a time by another one, see `_apart`.
+APART: Final = "apart"
+#: Number of words of a row that describes a copy: target, source, number of entries, and distances of both's entries.
+COPY: Final = 5
+
+
+def _apart(lanes: int) -> list[str]:
+    """Return a function that computes points in lanes by a function for one point, in memory of its own.
+
+    Its words are, after the workspace: the function and its three arguments, and the numbers of copies before and after
+    each call. The copies follow, rows of `COPY` words.
+    """
+    fields = ("function", "arguments", "from", "to", "before", "after")
+    row = "{ ptr, ptr, i64, i64, i64 }"
+    return [
+        "define internal void @copied(ptr %rows, i64 %count, i64 %lane) nounwind {",
+        "start:",
+        *when("some", "icmp sgt i64 %count, 0", "row", "done"),
+        "%k = phi i64 [ 0, %start ], [ %k.next, %stored ]",
+        f"%place = getelementptr {row}, ptr %rows, i64 %k",
+        f"%words = load {row}, ptr %place, align 8",
+        *(f"%word{k} = extractvalue {row} %words, {k}" for k in range(COPY)),
+        *(
+            line
+            for name, word, step in (("target", 0, 3), ("source", 1, 4))
+            for line in (
+                f"%{name}.alone = icmp eq i64 %word{step}, 1",
+                f"%{name}.at = select i1 %{name}.alone, i64 0, i64 %lane",
+                f"%{name} = getelementptr double, ptr %word{word}, i64 %{name}.at",
+            )
+        ),
+        *when("any", "icmp sgt i64 %word2, 0", "entry", "stored"),
+        "%i = phi i64 [ 0, %row ], [ %i.next, %entry ]",
+        "%into = mul i64 %i, %word3",
+        "%out.of = mul i64 %i, %word4",
+        "%into.p = getelementptr double, ptr %target, i64 %into",
+        "%out.p = getelementptr double, ptr %source, i64 %out.of",
+        "%x = load double, ptr %out.p, align 8",
+        "store double %x, ptr %into.p, align 8",
+        *again("i", "1", "%word2", "more", "entry", "stored"),
+        *again("k", "1", "%count", "further", "row", "done"),
+        "ret void",
+        "}",
+        f"define void @{APART}({ARGUMENTS}) nounwind {{",
+        "start:",
+        *(
+            line
+            for k, name in enumerate(fields, 1)
+            for line in (
+                f"%at{k} = getelementptr i64, ptr %at, i64 {k}",
+                f"%{name} = load {'ptr' if k < 3 else 'i64'}, ptr %at{k}",
+            )
+        ),
+        f"%copies = getelementptr i64, ptr %at, i64 {1 + len(fields)}",
+        f"%made = getelementptr {row}, ptr %copies, i64 %before",
+        "br label %lane",
+        "lane:",
+        "%l = phi i64 [ 0, %start ], [ %l.next, %lane ]",
+        "call void @copied(ptr %copies, i64 %before, i64 %l)",
+        "call void %function(ptr %arguments, i64 %from, i64 %to)",
+        "call void @copied(ptr %made, i64 %after, i64 %l)",
+        *again("l", "1", f"{lanes}", "next", "lane", "done"),
+        "ret void",
+        "}",
+    ]
+
+
 def _load_points(v: Vectors, kind: str, variable: int) -> str:
     """Return the vector of one input of a body, for all points."""
     base = f"%p{variable}"
@@ -518,7 +590,8 @@ def compiled_for_points(bodies: Sequence[BodyFunction], lanes: int, cache: bool,
         for (name, is_wide), function in POINT_SUMS.items()
         for line in _sums_of_points(function, lanes, lanes if is_wide else 1, name == SUMS[1])
     ]
-    names, declarations, kind = [*POINT_SUMS.values()], [], "lanes"
+    sums += _apart(lanes)
+    names, declarations, kind = [*POINT_SUMS.values(), APART], [], "lanes"
     if is_sparse:
         sums += sparse_rows(SPARSE_ROWS, lanes)
         names, declarations, kind = [*names, SPARSE_ROWS], [SMALLER], "lanes sparse"

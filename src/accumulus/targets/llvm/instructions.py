@@ -23,6 +23,7 @@ from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, VectorFunction,
 from accumulus.targets.llvm.scipy_functions import PREFIX, function_of
 from accumulus.targets.llvm.special_functions import OF_ORDER, SPECIAL_FUNCTIONS
 from accumulus.targets.llvm.vectors import POISON, Vectors
+from accumulus.targets.schedule import Fused
 
 # Functions that are called --------------------------------------------------------------------------------------------
 
@@ -257,6 +258,7 @@ class Instructions:
         slots: slots of the frame for values that parts pass to each other, by reference.
         contract: True if products and sums may be fused, except `exact` ones.
         exact: references of operations that must be rounded separately.
+        fused: products that are fused, by the sum that uses them; their own operations are not written.
     """
 
     def __init__(
@@ -268,11 +270,12 @@ class Instructions:
         slots: Mapping[int, int] = MappingProxyType({}),
         contract: bool = False,
         exact: frozenset[int] = frozenset(),
+        fused: Mapping[int, Fused] = MappingProxyType({}),
     ) -> None:
         self.tape, self.vectors, self.functions, self.slots = tape, vectors, functions, slots
         self._load = load
         self.values: dict[int, str] = {}
-        self._contract, self._exact = contract, exact
+        self._contract, self._exact, self._fused = contract, exact, fused
         self._constants: dict[int, str] = {}
         self._calls: dict[tuple[str, tuple[int, ...]], str] = {}
         self._writers: list[Callable[[int], str]] = [self._writer(code) for code in range(len(OPERATIONS))]
@@ -310,7 +313,12 @@ class Instructions:
 
     def operation(self, reference: int) -> None:
         """Write one operation, and store its value if later parts of the program need it."""
-        name = self.values[reference] = self._writers[self.tape.codes[reference]](reference)
+        fused = self._fused.get(reference)
+        if fused is not None:
+            name = self._sum_with_product(reference, fused)
+        else:
+            name = self._writers[self.tape.codes[reference]](reference)
+        self.values[reference] = name
         slot = self.slots.get(reference)
         if slot is not None:
             v = self.vectors
@@ -362,6 +370,18 @@ class Instructions:
             return alone
         fused, exact = self._binary(f"{instruction} contract {self.vectors.type}"), self._exact
         return (lambda reference: (alone if reference in exact else fused)(reference)) if exact else fused
+
+    def _sum_with_product(self, reference: int, fused: Fused) -> str:
+        tape, kind = self.tape, self.vectors.type
+        a, b = map(self.value, tape.arguments(fused.product))
+        rest = self.value(tape.second[reference] if fused.first else tape.first[reference])
+        if OPERATIONS[tape.codes[reference]].llvm == "fsub":
+            if fused.first:
+                rest = self.vectors.let(f"fneg {kind} {rest}")
+            else:
+                a = self.vectors.let(f"fneg {kind} {a}")
+        function = self.functions.intrinsic("llvm.fma", 3)
+        return self.vectors.let(f"call {kind} {function}({kind} {a}, {kind} {b}, {kind} {rest})")
 
     def _negative(self, reference: int) -> str:
         return self.vectors.let(f"fneg {self.vectors.type} {self.value(self.tape.first[reference])}")

@@ -12,15 +12,19 @@ matrices are loops over rows, several products with one matrix together.
 For one point, lanes are instances. For as many points as a vector has lanes, lanes are points, and instances run one
 after the other. Then steps of recurrences with few instances use vectors, too, and all of these points share the cost
 of a call. Each number of the workspace is a vector; NumPy copies arguments into it, and results out of it. Sums add
-their terms in the same order, so that a point has the same results in a batch as alone.
+their terms in the same order, so that a point has the same results in a batch as alone. Which way is quicker is
+measured on points of the batch, where both are possible.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
@@ -38,6 +42,7 @@ from accumulus.targets.kernel import (
     FEWEST_POINTS,
     MINIMUM_WORK,
     MOVING,
+    SLICE,
     Batch,
     CallRows,
     CompiledLoops,
@@ -48,6 +53,7 @@ from accumulus.targets.kernel import (
     reused,
 )
 from accumulus.targets.llvm.bodies import (
+    APART,
     BACKWARD,
     DRIVER,
     FORWARD,
@@ -83,10 +89,13 @@ COPIED: Final = 32
 #: eight lanes, gradients through 6,000 steps of a loop (4.6 MB) take 30 us a point instead of 115, and sums over 30,000
 #: gathered numbers (4.4 MB) 69 instead of 167; elementwise operations on 100,000 numbers (26 MB) would take 926 instead
 #: of 690 (no command measures this).
-MOST_IN_LANES: Final = 1 << 24
+MOST_IN_LANES: Final = 1 << 27
+#: Number of vectors of points whose time is compared with that of points one after the other; the first one makes code
+#: and memory. Fewer let noise decide, more compute more points in the slower way.
+MEASURED: Final = 3
 #: Seconds to compile for points in lanes, and for each operation of a body; and seconds of a call besides its loops.
 #: Larger times of compiling keep batches out of lanes for longer, smaller ones compile for batches that end sooner.
-LANES, LANES_AN_OPERATION, CALL = 1e-2, 2e-4, 1e-5
+LANES, LANES_AN_OPERATION, CALL = 1e-2, 1e-4, 1e-5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +108,12 @@ class _Step:
     # of products: for each operand its place in the workspace, or its constants; and the further arguments
     operands: tuple[int | Floats, ...] = ()
     numbers: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = ()  # of products: numbers from the first to the last of each operand
+
+    @property
+    def is_apart(self) -> bool:
+        """True for functions that compute one point of many at a time."""
+        return self.function in (SPARSE_LANES, *PRODUCTS, *LOOKUPS.values())
 
     @property
     def count(self) -> int:
@@ -178,19 +193,19 @@ class LLVMLoops(CompiledLoops):
             for column in step.nest.loads
         }
         self._products = {k: self._of_matrices(step) for k, step in enumerate(self._steps) if not step.function}
-        self._idle: list[_Workspace] = []
-        #: Addresses of repeated calls, by the number of entries of each argument.
+        #: Workspaces that no call uses, by the number of points in lanes.
+        self._idle: dict[int, list[_Workspace]] = {1: [], self._lanes: []}
+        #: Addresses of repeated calls, by the number of points in lanes and of the entries of each argument.
         self._followed: dict[tuple[int, ...], _Followed] = {}
         self._lengths = unit.lengths
-        bytes_of_points = 8 * self._lanes * (self._layout.size + sum(self._lengths))
-        has_matrices = any(step.function in ("", SPARSE_LANES, *PRODUCTS, *LOOKUPS.values()) for step in self._steps)
-        self._may_be_in_lanes = not has_matrices and bytes_of_points <= MOST_IN_LANES
-        operations = sum(body.tape.operations for body in self._bodies.values())
-        #: Number of points whose computation takes as long as compiling for points in lanes, which is then done.
-        self._enough = (LANES + LANES_AN_OPERATION * operations) / (CALL + sum(step.seconds for step in self._steps))
-        self._points_requested = 0
+        #: Seconds in which points of batches were computed one after the other, number of these points, and seconds of
+        #: the first vectors of points.
+        self._spent, self._points_in_turn = 0.0, 0
+        self._spent_in_lanes: list[float] = []
+        #: The code for points in lanes, once there is any; and whether it takes less time than one point after another.
         self._library: Library | None = None
-        self._unused: list[_Memory] = []
+        self._compiling = threading.Lock()
+        self._pays_in_lanes: bool | None = None
 
     # Construction --------------------------------------------------------------------------------------------------
 
@@ -306,7 +321,10 @@ class LLVMLoops(CompiledLoops):
             operands.append(operand)
         starts = [operand for operand in operands if isinstance(operand, int)]
         chosen = call_of_product(*matrices, is_square=len(starts) == 2 and starts[0] == starts[1])
-        return None if chosen is None else _Step(chosen[0], nest, 0.0, tuple(operands), tuple(chosen[1]))
+        if chosen is None:
+            return None
+        lengths = [(each.rows - 1) * each.down + (each.columns - 1) * each.along + 1 for each in matrices]
+        return _Step(chosen[0], nest, 0.0, tuple(operands), tuple(chosen[1]), tuple(lengths))
 
     def _of_matrices(self, step: _Step) -> OfMatrices:
         constant = [bool((references_in(operands) < 0).all()) for operands in step.nest.loads]
@@ -323,12 +341,24 @@ class LLVMLoops(CompiledLoops):
 
     def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
         """Compute one point; see `accumulus.targets.kernel.CompiledLoops`."""
-        workspace = reused(self._idle, self._workspace)
-        at = self._layout.first
+        self._compute_arrays(arguments, results, threads, 1)
+
+    def in_lanes(self, arguments: Sequence[Floats], results: Sequence[Floats]) -> None:
+        """Compute points in lanes; see `accumulus.targets.kernel.CompiledLoops`."""
+        self._compute_arrays(arguments, results, 1, self._lanes)
+
+    def _compute_arrays(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int, lanes: int) -> None:
+        workspace = self._reused(lanes)
+        at = self._layout.first * lanes
         for argument in arguments:
             end = at + argument.size
-            workspace.values[at:end] = argument.reshape(-1)
+            workspace.flat[at:end] = argument.reshape(-1)
             at = end
+        self._compute(workspace, results, threads)
+        self._idle[lanes].append(workspace)
+
+    def _compute(self, workspace: _Workspace, results: Sequence[Floats], threads: int = 1) -> None:
+        """Compute the results of the arguments in a workspace."""
         for index, segment, offset in workspace.returned:
             workspace.addresses[index] = _address(results[segment]) + offset
         for calls, rows, together in workspace.stages(self, threads):
@@ -341,34 +371,39 @@ class LLVMLoops(CompiledLoops):
                     future.result()
             else:
                 self._run(calls, rows)
-        self._idle.append(workspace)
+
+    def _reused(self, lanes: int) -> _Workspace:
+        return reused(self._idle[lanes], lambda: self._workspace(lanes))
 
     def repeat(self, count: int, arguments: Sequence[CallRows], results: Sequence[CallRows]) -> None:
         """Make calls in turn; see `accumulus.targets.kernel.CompiledLoops`."""
         if self._products:
             super().repeat(count, arguments, results)
             return
-        workspace = reused(self._idle, self._workspace)
-        key = tuple([rows.array.shape[1] for rows in arguments])
+        lanes = math.prod(arguments[0].points)
+        workspace = self._reused(lanes)
+        sizes = tuple([rows.array.shape[1] for rows in arguments])
+        cleared = tuple([cleared and not rows.zeroed for rows, cleared in zip(results, self.cleared, strict=True)])
+        key = (lanes, *sizes, *cleared)
         followed = self._followed.get(key)
         if followed is None:
-            followed = self._followed[key] = self._addresses_of(key, workspace)
+            followed = self._followed[key] = self._addresses_of(sizes, cleared, workspace)
         moves: list[tuple[int, ...]] = []
         # addresses of the first rows that are followed, and distances in bytes to the next ones
         starts, steps = [0] * len(followed.copied), [0] * len(followed.copied)
         base, at = _address(workspace.values), self._layout.first
         for k, rows in enumerate(arguments):
-            size = rows.array.shape[1]
+            size, entries = sizes[k], sizes[k] * lanes
             if not followed.copied[k]:
-                starts[k], steps[k] = _start_of(rows), 8 * size * rows.step
+                starts[k], steps[k] = _start_of(rows), 8 * entries * rows.step
             elif rows.step:
-                moves.append((base + 8 * at, _start_of(rows), size, 0, 8 * size * rows.step, 0))
+                moves.append((base + 8 * at * lanes, _start_of(rows), entries, 0, 8 * entries * rows.step, 0))
             else:
                 workspace.values[at : at + size] = rows.at(0)
             at += size
         before, made = len(moves), []
         for k, rows in enumerate(results, len(arguments)):
-            size, start = rows.array.shape[1], _start_of(rows)
+            size, start = rows.array.shape[1] * lanes, _start_of(rows)
             if rows.adds or followed.copied[k]:
                 made.append(np.zeros(size))
                 moves.append((start, _address(made[-1]), size, 8 * size * rows.step, 0, rows.adds))
@@ -379,7 +414,7 @@ class LLVMLoops(CompiledLoops):
         table = np.array(moves, np.int64)
         for index, segment, offset in workspace.returned:
             workspace.addresses[index] = starts[len(arguments) + segment] + offset
-        ((calls, length, _),) = workspace.stages(self, 1)
+        calls, length, _ = next(iter(workspace.stages(self, 1)), (0, 0, False))  # none if all results are constants
         repeated = calls, length, _address(table), before, len(moves) - before
         positions = followed.positions
         if not len(positions):
@@ -390,21 +425,25 @@ class LLVMLoops(CompiledLoops):
             words = np.array([_address(workspace.addresses) + 8 * positions, moving[1]]).T.copy()
             self._repeat(*repeated, _address(words), len(words), count)
             workspace.addresses[positions] = original
-        self._idle.append(workspace)
+        self._idle[lanes].append(workspace)
 
-    def _addresses_of(self, sizes: Sequence[int], workspace: _Workspace) -> _Followed:
-        """Return the addresses that loops take in arguments with so many entries, and in results."""
+    def _addresses_of(self, sizes: Sequence[int], cleared: Sequence[bool], workspace: _Workspace) -> _Followed:
+        """Return the addresses that loops take in arguments with so many entries, and in results.
+
+        Results that have to be cleared are computed in memory of their own, and copied.
+        """
         copied, found, end = [], [], 0
+        lanes = workspace.lanes
         for owner, size in enumerate(sizes):
             start, end = end, end + size
             places = self._addresses_in(start, size, workspace.begins)
-            copied.append(places is None or size < COPIED * (len(places) + 4))
+            copied.append(places is None or size * lanes < COPIED * (len(places) + 4))
             if not copied[-1]:
-                found += [(position, offset, owner) for position, offset in places or ()]
+                found += [(position, offset * lanes, owner) for position, offset in places or ()]
         places_in = Counter(segment for _, segment, _ in workspace.returned)
         copied += [
-            cleared or size < COPIED * (places_in[segment] + 4)
-            for segment, (size, cleared) in enumerate(zip(self._lengths, self.cleared, strict=True))
+            is_cleared or size * lanes < COPIED * (places_in[segment] + 4)
+            for segment, (size, is_cleared) in enumerate(zip(self._lengths, cleared, strict=True))
         ]
         for index, segment, offset in workspace.returned:
             if not copied[len(sizes) + segment]:
@@ -443,9 +482,20 @@ class LLVMLoops(CompiledLoops):
         pairs = [ctypes.c_void_p, ctypes.c_int64]
         return ctypes.CFUNCTYPE(None, *pairs, *pairs, ctypes.c_int64, *pairs, ctypes.c_int64)(address)
 
-    def _workspace(self) -> _Workspace:
-        values = np.zeros(self._layout.size)
-        values[1 : self._layout.first] = self._constants
+    def _workspace(self, lanes: int) -> _Workspace:
+        """Return memory for one point, or for points in lanes: a vector for each number."""
+        values = aligned((self._layout.size, lanes), np.dtype(float))
+        values[:] = 0.0
+        values[1 : self._layout.first] = np.reshape(self._constants, (-1, 1))
+        flat = values.reshape(-1)
+        if lanes == 1:
+            values = flat
+        one = None
+        if lanes > 1 and (self._products or any(step.is_apart for step in self._steps)):
+            one = self._workspace(1)
+            one.results.extend(np.zeros(length) for length in self._lengths)
+            for index, segment, offset in one.returned:
+                one.addresses[index] = _address(one.results[segment]) + offset
         base = _address(values)
         addresses: list[int] = []
         begins: list[int] = []
@@ -454,12 +504,86 @@ class LLVMLoops(CompiledLoops):
         for k, step in enumerate(self._steps):
             begins.append(len(addresses))
             if k in self._products:
-                products[k] = self._products[k].bind(values, self._target(values, step))
+                target = self._target(values, step)
+                products[k] = (
+                    self._products[k].bind(values, target)
+                    if one is None
+                    else self._bound_in_lanes(k, values, target, one)
+                )
                 continue
-            words, places = self._addresses(step, base)
-            returned += [(len(addresses) + at, result.segment, 8 * result.offset) for at, result in places]
+            words, places = self._addresses(step, base, 8 * lanes)
+            if one is not None and step.is_apart:
+                words, places = self._words_apart(k, base, one)
+            returned += [(len(addresses) + at, result.segment, 8 * lanes * result.offset) for at, result in places]
             addresses += words
-        return _Workspace(values, np.array(addresses, np.int64), begins, returned, products, {})
+        return _Workspace(values, flat, np.array(addresses, np.int64), begins, returned, products, {}, one)
+
+    def _bound_in_lanes(
+        self, k: int, values: Floats, target: Callable[[Sequence[Floats]], Floats], one: _Workspace
+    ) -> Callable[[Sequence[Floats]], None]:
+        """Return a function of the returned arrays that computes a step for points in lanes, as Python does.
+
+        Args:
+            k: number of the step.
+            values: the workspace of points in lanes.
+            target: function that returns the result's memory, given the returned arrays.
+            one: workspace of one point, for steps that compute one point at a time.
+        """
+        step, places = self._steps[k], []
+        for operands in step.nest.loads:
+            table = self._tables[id(operands)]
+            if table is None:
+                assert isinstance(operands, Range)
+                table = self._layout.place(operands.start) + operands.step * np.arange(operands.count, dtype=np.int32)
+            places.append(table)
+        opaque: Any = step.nest.opaque
+        if getattr(opaque, "fills_lanes", False):
+            return lambda results: np.copyto(target(results), opaque.in_lanes(values[places[0]]))
+        read, compute, made = np.unique(np.concatenate(places)), one.products[k], self._target(one.values, step)
+
+        def run(results: Sequence[Floats]) -> None:
+            result = target(results)
+            for lane in range(values.shape[1]):
+                one.values[read] = values[read, lane]
+                compute(one.results)
+                result[:, lane] = made(one.results)
+
+        return run
+
+    def _words_apart(self, k: int, base: int, one: _Workspace) -> tuple[list[int], list[tuple[int, Place]]]:
+        """Return what `_addresses` does for a step that computes one point of many at a time, see `APART`.
+
+        Args:
+            k: number of the step.
+            base: address of the workspace of points in lanes.
+            one: workspace of one point.
+        """
+        step, lanes = self._steps[k], self._lanes
+        if step.operands:
+            spans = list(zip(step.operands, step.lengths, strict=True))
+        else:
+            spans = []
+            for operands in step.nest.loads:
+                table = self._tables[id(operands)]
+                if table is None:
+                    assert isinstance(operands, Range)
+                    low, high = operands.ends
+                    spans.append((self._layout.place(low), high - low + 1))
+                else:
+                    spans.append((int(table.min()), int(np.ptp(table)) + 1))
+        read = [(at, count) for at, count in spans if isinstance(at, int)]
+        ((first, stop),), (is_wide,) = step.parts(lanes)
+        words = [base, self._libraries[bool(is_wide)].addresses[step.function]]
+        words += [_address(one.addresses) + 8 * one.begins[k], first, stop, len(read), 1]
+        alone = _address(one.values)
+        for at, count in read:
+            words += [alone + 8 * at, base + 8 * lanes * at, count, 1, lanes]
+        (result,), size = step.nest.stores, step.nest.count
+        if isinstance(result, Place):
+            made = _address(one.results[result.segment]) + 8 * result.offset
+            return [*words, 0, made, size, lanes, 1], [(len(words), result)]
+        at = self._layout.place(result)
+        return [*words, base + 8 * lanes * at, alone + 8 * at, size, lanes, 1], []
 
     def _addresses(self, step: _Step, base: int, size: int = 8) -> tuple[list[int], list[tuple[int, Place]]]:
         """Return the addresses that a loop takes, 0 for returned arrays, and (position, place) of the latter.
@@ -528,6 +652,30 @@ class LLVMLoops(CompiledLoops):
         stored = values[self._layout.place(result) :][:size]
         return lambda results: stored
 
+    def _rows(self, step: _Step, threads: int) -> tuple[NDArray[np.int64], bool]:
+        """Return the calls of a step for one point without its addresses, and True if threads share them."""
+        parts, wide = step.parts(self._lanes)
+        shares = step.shares(threads)
+        together = len(shares) > 1
+        if together:
+            parts, wide = shares, np.ones(len(shares), bool)
+        table = np.empty((len(parts), ROW // 8), np.int64)
+        for is_wide, library in self._libraries.items():
+            table[wide == is_wide, 0] = library.addresses.get(step.function, 0)
+        table[:, 2:] = parts
+        return table, together
+
+    def _row_of_points(self, step: _Step) -> NDArray[np.int64]:
+        """Return the call of a step for points in lanes without its addresses; compile missing code."""
+        with self._compiling:  # a second library would free the code of the first one, which a thread may run
+            if self._library is None:
+                is_sparse = any(each.function == SPARSE_ROWS for each in self._steps)
+                bodies = [*self._bodies.values()]
+                self._library = compiled_for_points(bodies, self._lanes, self._unit.cache, is_sparse)
+        is_wide = bool(step.parts(self._lanes)[1][0])
+        name = APART if step.is_apart else POINT_SUMS.get((step.function, is_wide), step.function)
+        return np.array([[self._library.addresses[name], 0, 0, step.count]], np.int64)
+
     def calls(self, workspace: _Workspace, threads: int) -> tuple[NDArray[np.int64], list[tuple[int, int, bool]]]:
         """Return the table of calls, and its stages: address, number of rows, and True if threads share the rows.
 
@@ -541,76 +689,105 @@ class LLVMLoops(CompiledLoops):
             if k in self._products:
                 stages.append((k, 0, False))
                 continue
-            parts, wide = step.parts(self._lanes)
-            shares = step.shares(threads)
-            together = len(shares) > 1
-            if together:
-                parts, wide = shares, np.ones(len(shares), bool)
-            table = np.empty((len(parts), ROW // 8), np.int64)
-            for is_wide, library in self._libraries.items():
-                table[wide == is_wide, 0] = library.addresses.get(step.function, 0)
-            table[:, 1], table[:, 2:] = first + 8 * begin, parts
+            if workspace.lanes == 1:
+                table, together = self._rows(step, threads)
+            else:
+                table, together = self._row_of_points(step), False
+            table[:, 1] = first + 8 * begin
             tables.append(table)
             if stages and not together and stages[-1][1] and not stages[-1][2]:
-                stages[-1] = (stages[-1][0], stages[-1][1] + len(parts), False)
+                stages[-1] = (stages[-1][0], stages[-1][1] + len(table), False)
             else:
-                stages.append((done, len(parts), together))
-            done += len(parts)
+                stages.append((done, len(table), together))
+            done += len(table)
         calls = np.concatenate(tables) if tables else np.empty((0, ROW // 8), np.int64)
         at = _address(calls)
         return calls, [(at + ROW * row if count else row, count, together) for row, count, together in stages]
 
     # Many points ---------------------------------------------------------------------------------------------------
 
-    def run(self, batch: Batch, first: int, last: int) -> int:
-        """Compute points from `first` on while they fill lanes; return the point after these."""
-        lanes, transposed = self._lanes, batch.transposed
-        self._points_requested += last - first
-        if not self._may_be_in_lanes or self._points_requested < self._enough or last - first < lanes:
-            return first
-        memory = reused(self._unused, self._memory)
+    @cached_property
+    def fills_lanes(self) -> bool:  # type: ignore[override]
+        """True if the memory of points in lanes fits caches."""
+        called = [self._steps[k].nest.opaque for k in self._products]
+        numbers = self._layout.size + sum(self._lengths) + sum(getattr(each, "numbers_kept", 0) for each in called)
+        return 8 * self._lanes * numbers <= MOST_IN_LANES
+
+    @cached_property
+    def _seconds(self) -> float:
+        """Approximate seconds of a call."""
+        called = [getattr(self._steps[k].nest.opaque, "operations", 0) for k in self._products]
+        return CALL + sum(step.seconds for step in self._steps) + SECONDS * sum(called)
+
+    @cached_property
+    def most_points(self) -> int:  # type: ignore[override]
+        """Number of points between two checks for Ctrl-C."""
+        return max(1, int(SLICE / self._seconds / self._lanes)) * self._lanes
+
+    def run(self, batch: Batch, first: int, last: int) -> None:
+        """Compute points of a batch; see `accumulus.targets.kernel.CompiledLoops`."""
+        lanes = self._lanes
+        while first + lanes <= last and self._is_to_be_measured():
+            start = time.perf_counter()
+            self._together(batch, first, first + lanes)
+            self._spent_in_lanes.append(time.perf_counter() - start)
+            first += lanes
+            if len(self._spent_in_lanes) >= MEASURED:
+                self._pays_in_lanes = min(self._spent_in_lanes) * self._points_in_turn < lanes * self._spent
+        if self._pays_in_lanes and first + lanes <= last:
+            stop = last - (last - first) % lanes
+            self._together(batch, first, stop)
+            first = stop
+        if first < last:
+            start = time.perf_counter()
+            self._in_turn(batch, first, last)
+            self._spent += time.perf_counter() - start
+            self._points_in_turn += last - first
+
+    def _is_to_be_measured(self) -> bool:
+        """Return True if it is open which way takes less time, and points took as long as compiling for lanes."""
+        if self._pays_in_lanes is not None or not self.fills_lanes:
+            return False
+        operations = sum(body.tape.operations for body in self._bodies.values())
+        operations += sum(getattr(self._steps[k].nest.opaque, "text", 0) for k in self._products)
+        return self._spent >= LANES + LANES_AN_OPERATION * operations
+
+    def _together(self, batch: Batch, first: int, last: int) -> None:
+        """Compute points in lanes, as many at a time as there are lanes."""
+        lanes = self._lanes
+        workspace = self._reused(lanes)
+        if not workspace.results:  # structural zeros of a result are not stored
+            workspace.results.extend(np.zeros((length, lanes)) for length in self._lengths)
         rows, begin = [], self._layout.first
         for x, same in zip(batch.X, batch.shared, strict=True):
-            size = x.size if same else x.size // x.shape[-1 if transposed else 0]
-            rows.append(memory.values[begin : begin + size])
+            size = x.size if same else x.size // x.shape[-1 if batch.transposed else 0]
+            rows.append(workspace.values[begin : begin + size])
             begin += size
             if same:
                 rows[-1][:] = x.reshape(-1, 1)
-        calls = memory.calls.ctypes.data
-        while first + lanes <= last:
-            points = slice(first, first + lanes)
+        for start in range(first, last, lanes):
+            points = slice(start, start + lanes)
             for x, same, row in zip(batch.arguments(points), batch.shared, rows, strict=True):
                 if not same:
-                    row[:] = x.reshape(row.shape) if transposed else x.reshape(lanes, len(row)).T
-            self._run(calls, len(memory.calls))
-            batch.store(points, memory.results)
-            first += lanes
-        self._unused.append(memory)
-        return first
+                    row[:] = x.reshape(row.shape) if batch.transposed else x.reshape(lanes, len(row)).T
+            self._compute(workspace, workspace.results)
+            batch.store(points, workspace.results)
+        self._idle[lanes].append(workspace)
 
-    def _memory(self) -> _Memory:
-        """Return the memory of a batch, with calls that have addresses in it; compile missing code."""
-        library = self._library
-        if library is None:
-            is_sparse = any(step.function == SPARSE_ROWS for step in self._steps)
-            bodies = [*self._bodies.values()]
-            library = self._library = compiled_for_points(bodies, self._lanes, self._unit.cache, is_sparse)
-        lanes, width = self._lanes, 8 * self._lanes
-        values = aligned((self._layout.size, lanes), np.dtype(float))
-        values[:] = 0.0
-        values[1 : self._layout.first] = np.reshape(self._constants, (-1, 1))
-        # structural zeros of a result are not stored
-        results = [np.zeros((length, lanes)) for length in self._lengths]
-        addresses, calls = [], np.zeros((len(self._steps), ROW // 8), np.int64)
-        for call, step in zip(calls, self._steps, strict=True):
-            words, places = self._addresses(step, values.ctypes.data, width)
-            for at, result in places:
-                words[at] = results[result.segment].ctypes.data + width * result.offset
-            addresses.append(np.array(words, np.int64))
-            is_wide = bool(step.parts(lanes)[1][0])
-            name = POINT_SUMS.get((step.function, is_wide), step.function)
-            call[:] = library.addresses[name], addresses[-1].ctypes.data, 0, step.nest.count
-        return _Memory(values, results, calls, addresses)
+    def _in_turn(self, batch: Batch, first: int, last: int) -> None:
+        """Compute one point after the other, without Python in between where that is possible."""
+        if self._products or batch.transposed:
+            super().run(batch, first, last)
+            return
+        if not batch.zeroed:
+            for array, cleared in zip(batch.out, self.cleared, strict=True):
+                if cleared:
+                    array[first:last] = 0.0
+        arguments = [
+            CallRows(x.reshape(1, -1), step=0) if same else CallRows(x.reshape(len(x), -1), first)
+            for x, same in zip(batch.X, batch.shared, strict=True)
+        ]
+        self.repeat(last - first, arguments, [CallRows(array, first, zeroed=True) for array in batch.out])
 
 
 @dataclass(frozen=True, slots=True)
@@ -627,13 +804,21 @@ class _Followed:
 class _Workspace:
     """Memory of one call."""
 
-    values: Floats  # the workspace
+    values: Floats  # the workspace: (numbers,), or (numbers, points in lanes)
+    flat: Floats  # the same, as one row
     addresses: NDArray[np.int64]  # addresses that loops take
     begins: list[int]  # position of the first address of each step
     # addresses in returned arrays: position, segment, and offset in bytes
     returned: list[tuple[int, int, int]]
     products: dict[int, Callable[[Sequence[Floats]], None]]  # operations on matrices, by step
     tables: dict[int, tuple[NDArray[np.int64], list[tuple[int, int, bool]]]]  # tables of calls, by number of threads
+    one: _Workspace | None = None  # of points in lanes: memory for one of them, with results
+    results: list[Floats] = field(default_factory=list)  # results of points in lanes: (entries, points)
+
+    @property
+    def lanes(self) -> int:
+        """Number of points in lanes."""
+        return math.prod(self.values.shape[1:])
 
     def stages(self, loops: LLVMLoops, threads: int) -> list[tuple[int, int, bool]]:
         """Return the stages of the table of calls; see `LLVMLoops.calls`."""
@@ -643,19 +828,9 @@ class _Workspace:
         return table[1]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Memory:
-    """Memory of one batch: a vector for each number, result arrays, calls, and the addresses that each call takes."""
-
-    values: Floats
-    results: list[Floats]
-    calls: NDArray[np.int64]
-    addresses: list[NDArray[np.int64]]
-
-
 def _start_of(rows: CallRows) -> int:
     """Return the address of the row of the first call."""
-    start: int = _address(rows.array) + 8 * rows.array.shape[1] * rows.first
+    start: int = _address(rows.array) + 8 * math.prod(rows.array.shape[1:]) * rows.first
     return start
 
 
