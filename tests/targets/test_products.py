@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import accumulus as acc
+from accumulus.targets import blas
 from accumulus.targets.llvm import maps, products
 
 DRAW = np.random.default_rng(0)
@@ -20,7 +21,7 @@ LAYOUTS = {
     "backwards": lambda a, b: np.ascontiguousarray(a[:, ::-1]) @ b,
 }
 
-pytestmark = pytest.mark.skipif(not products.blas(), reason="NumPy's BLAS functions are not found here")
+pytestmark = pytest.mark.skipif(not blas.blas(), reason="NumPy's BLAS functions are not found here")
 
 
 def operands(layout, shape):

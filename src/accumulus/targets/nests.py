@@ -49,6 +49,7 @@ from accumulus.tape.interpreter import whole_indices
 from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
+from accumulus.targets.blas import cholesky, solve_triangular
 from accumulus.targets.kernel import Unit
 
 #: Least average length of consecutive stretches of references for which each stretch is copied separately. Shorter
@@ -366,7 +367,8 @@ def _solve(matrix: Floats, sides: Floats, out: Floats) -> None:
     if len(matrix) >= TRIANGULAR:
         for lower, corner, turned in ((True, matrix[0, -1], matrix), (False, matrix[-1, 0], matrix.T)):
             if corner == 0.0 and _is_lower(turned):
-                return _solve_triangular(matrix, sides, out, lower=lower)
+                out[...] = sides
+                return solve_triangular(matrix, out, lower=lower)
     out[...] = np.linalg.solve(matrix, sides)
     return None
 
@@ -379,23 +381,6 @@ def _is_lower(matrix: Floats) -> bool:
     return not matrix[:half, half:].any() and _is_lower(matrix[:half, :half]) and _is_lower(matrix[half:, half:])
 
 
-def _solve_triangular(matrix: Floats, sides: Floats, out: Floats, *, lower: bool) -> None:
-    """Solve a triangular system in place: fresh memory for large matrices takes longer than the arithmetic."""
-    from scipy.linalg.blas import dtrsm  # only some processes need it
-
-    diagonal = matrix.diagonal()
-    if not diagonal.all():
-        raise np.linalg.LinAlgError(f"singular matrix: its diagonal is 0 in row {int(np.argmin(diagonal != 0.0))}")
-    out[...] = sides
-    # rows are columns in Fortran order, in which A·X = B is Xᵀ·Aᵀ = Bᵀ
-    if matrix.flags.f_contiguous:
-        solved = dtrsm(1.0, matrix, out.T, side=1, lower=lower, trans_a=1, overwrite_b=1)
-    else:
-        solved = dtrsm(1.0, matrix.T, out.T, side=1, lower=not lower, overwrite_b=1)
-    if not np.may_share_memory(solved, out):
-        out[...] = solved.T
-
-
 def _log_determinant(matrix: Floats, out: Floats) -> None:
     out[...] = np.linalg.slogdet(matrix)
 
@@ -404,15 +389,7 @@ def _cholesky(matrix: Floats, out: Floats) -> None:
     if len(matrix) < TRIANGULAR:
         out[...] = np.linalg.cholesky(matrix)
         return
-    from scipy.linalg.lapack import dpotrf
-
-    out[...] = matrix
-    # the lower triangle is the upper one in Fortran order
-    factor, failed = dpotrf(out.T, lower=0, clean=1, overwrite_a=1)
-    if failed:
-        raise np.linalg.LinAlgError("Matrix is not positive definite")
-    if not np.may_share_memory(factor, out):
-        out[...] = factor.T
+    cholesky(matrix, out)
 
 
 def _gather(rows: Floats, indices: Floats, out: Floats) -> None:

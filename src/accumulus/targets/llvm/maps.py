@@ -38,6 +38,7 @@ from accumulus.tape.live import time_of
 from accumulus.tape.operations import SECONDS
 from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.tape.tape import to_bytes
+from accumulus.targets.blas import blas
 from accumulus.targets.kernel import (
     FEWEST_POINTS,
     MINIMUM_WORK,
@@ -70,7 +71,7 @@ from accumulus.targets.llvm.bodies import (
 )
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.library import Library
-from accumulus.targets.llvm.products import PRODUCTS, OperandLayout, blas, call_of_product
+from accumulus.targets.llvm.products import PRODUCTS, OperandLayout, call_of_product
 from accumulus.targets.llvm.rows import LOOKUPS, SPARSE_LANES, SPARSE_ROWS
 from accumulus.targets.nests import Entries, Nest, Nests, OfMatrices, Place, WorkspaceLayout, copying, placed
 

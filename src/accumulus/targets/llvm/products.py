@@ -8,15 +8,10 @@ Python calls `np.matmul` between loops (`accumulus.targets.nests.OfMatrices`).
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import platform
-import sys
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-import numpy as np
-
+from accumulus.targets.blas import AS_STORED, COLUMN_MAJOR, ROW_MAJOR, TRANSPOSED, blas
 from accumulus.targets.llvm.rows import ARGUMENTS
 from accumulus.targets.llvm.vectors import again, when
 
@@ -26,11 +21,6 @@ GEMV_OF_ROW: Final = "product_with_row"
 DOT: Final = "product_of_vectors"
 OUTER: Final = "outer_product"
 PRODUCTS: Final = (GEMM, GEMV, GEMV_OF_ROW, DOT, OUTER)
-#: Values of CBLAS's enumerations.
-_ROW_MAJOR, _COLUMN_MAJOR, _AS_STORED, _TRANSPOSED = 101, 102, 111, 112
-#: Names of CBLAS's functions in libraries that NumPy is built with: its own wheels, 64-bit integers, others. Integers
-#: are passed with 64 bits in all cases; functions with 32-bit integers read the lower half.
-_SPELLINGS: Final = ("scipy_cblas_d{}64_", "cblas_d{}64_", "cblas_d{}")
 #: Numbers after the address of the BLAS function, of both operands and of the result.
 _NUMBERS: Final = {
     GEMM: ("across", "over", "rows", "columns", "inner", "lda", "ldb", "ldc"),
@@ -80,34 +70,18 @@ def call_of_product(left: OperandLayout, right: OperandLayout, *, is_square: boo
         return DOT, [functions["dot"], inner, left.along, right.down]
     if rows == 1 or columns == 1:
         matrix, apart = (right.transposed, left.along) if rows == 1 else (left, right.down)
-        order, leading = (_COLUMN_MAJOR, matrix.down) if matrix.is_by_rows else (_ROW_MAJOR, matrix.along)
+        order, leading = (COLUMN_MAJOR, matrix.down) if matrix.is_by_rows else (ROW_MAJOR, matrix.along)
         name = GEMV_OF_ROW if rows == 1 else GEMV
         return name, [functions["gemv"], order, inner, matrix.rows, leading, apart]
-    across, leading = (_AS_STORED, left.down) if left.is_by_rows else (_TRANSPOSED, left.along)
-    over, leading_right = (_AS_STORED, right.down) if right.is_by_rows else (_TRANSPOSED, right.along)
+    across, leading = (AS_STORED, left.down) if left.is_by_rows else (TRANSPOSED, left.along)
+    over, leading_right = (AS_STORED, right.down) if right.is_by_rows else (TRANSPOSED, right.along)
     return GEMM, [functions["gemm"], across, over, rows, columns, inner, leading, leading_right, columns]
-
-
-@functools.cache
-def blas() -> dict[str, int]:
-    """Return addresses of NumPy's BLAS functions, by name; an empty dictionary if they cannot be used."""
-    if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
-        return {}
-    library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
-    for spelling in _SPELLINGS:
-        names = {name: spelling.format(name) for name in ("gemm", "gemv", "dot")}
-        if all(hasattr(library, name) for name in names.values()):
-            return {
-                name: ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0
-                for name, symbol in names.items()
-            }
-    return {}
 
 
 def product_functions(lanes: int) -> list[str]:
     """Return the functions of all products."""
     return [
-        *_calling(GEMM, "void", f"i64 {_ROW_MAJOR}, i64 %across, i64 %over, i64 %rows, i64 %columns, i64 %inner, "
+        *_calling(GEMM, "void", f"i64 {ROW_MAJOR}, i64 %across, i64 %over, i64 %rows, i64 %columns, i64 %inner, "
                   "double 1.0, ptr %left, i64 %lda, ptr %right, i64 %ldb, double 0.0, ptr %result, i64 %ldc"),
         *_calling(GEMV, "void", _gemv("left", "right")),
         *_calling(GEMV_OF_ROW, "void", _gemv("right", "left")),
@@ -119,7 +93,7 @@ def product_functions(lanes: int) -> list[str]:
 def _gemv(matrix: str, vector: str) -> str:
     """Return the arguments of a product of a matrix with a vector."""
     return (
-        f"i64 %order, i64 {_TRANSPOSED}, i64 %rows, i64 %columns, double 1.0, ptr %{matrix}, i64 %lda, "
+        f"i64 %order, i64 {TRANSPOSED}, i64 %rows, i64 %columns, double 1.0, ptr %{matrix}, i64 %lda, "
         f"ptr %{vector}, i64 %incx, double 0.0, ptr %result, i64 1"
     )
 
