@@ -847,6 +847,8 @@ class Matrix(_Called):
 
 def _spread_over(points: tuple[int, ...], numbers: Floats) -> Floats:
     """Return a copy of numbers with an axis of points in lanes, which all have the same."""
+    if not points:
+        return numbers.copy()
     return np.broadcast_to(numbers.reshape(-1, *[1] * len(points)), (len(numbers), *points)).copy()
 
 

@@ -37,6 +37,8 @@ from accumulus.targets.schedule import fusible
 
 #: Functions that sum consecutive terms, and terms that a table locates.
 SUMS: Final = ("sums_next", "sums_table")
+#: Function that sums terms of neighbouring sums at once, see `accumulus.targets.llvm.grids.Across`.
+ACROSS: Final = "sums_across"
 #: Function that makes calls, each a row of four words: function, addresses, first instance, instance after the last.
 DRIVER: Final = "run"
 #: Function that makes these calls for several iterations, see `repeating`.
@@ -51,6 +53,12 @@ FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
 UNIFORM: Final = "uniform"
 TABLE: Final = "table"
+#: Kinds of operands by rows: consecutive within a row, the same for a row, or with a distance; see
+#: `accumulus.targets.llvm.grids`.
+ROW_FORWARD: Final = "row forward"
+ROW_UNIFORM: Final = "row uniform"
+ROW_STRIDED: Final = "row strided"
+BY_ROWS: Final = frozenset([ROW_FORWARD, ROW_UNIFORM, ROW_STRIDED])
 #: Number of lines above which a body that computes one instance at a time is compiled without optimisation, in half of
 #: the time or less: compile time grows faster than the number of lines. A larger number delays first results; a smaller
 #: one hardly helps them, and makes short loops slower.
@@ -66,6 +74,14 @@ def _load(v: Vectors, kind: str, variable: int) -> str:
     """Return the vector of one input of a body."""
     if kind == UNIFORM:
         return v.splat(f"%p{variable}", 0)
+    if kind == ROW_UNIFORM:
+        return f"%row.all{variable}"
+    if kind == ROW_FORWARD:
+        return v.load(v.let(f"getelementptr double, ptr %row.p{variable}, i64 %j"), 0)
+    if kind == ROW_STRIDED:
+        begin = v.let(f"getelementptr double, ptr %row.p{variable}, i64 {v.let(f'mul i64 %j, %step{variable}')}")
+        places = v.let(f"getelementptr double, ptr {begin}, <{v.lanes} x i64> %steps{variable}")
+        return v.let(f"call {_gathered(v.lanes, places)}")
     if kind == FORWARD:
         return v.load(v.let(f"getelementptr double, ptr %p{variable}, i64 %i"), 0)
     if kind == BACKWARD:
@@ -102,6 +118,11 @@ class BodyFunction:
     stores: tuple[str, ...]  # kinds of its results
     sensitive: int  # number of leading results that are computed operation by operation as recorded
 
+    @property
+    def is_by_rows(self) -> bool:
+        """True for a loop over rows of instances."""
+        return not BY_ROWS.isdisjoint(self.kinds)
+
     def written(
         self, vectors: Vectors, load: Callable[[Vectors, str, int], str], functions: Functions
     ) -> tuple[list[str], list[str]]:
@@ -137,6 +158,10 @@ class BodyFunction:
         opening = ["%w = load ptr, ptr %at"]
         for k, pointer in enumerate(pointers, 1):
             opening += [f"%at{k} = getelementptr ptr, ptr %at, i64 {k}", f"%{pointer} = load ptr, ptr %at{k}"]
+        if self.is_by_rows:
+            words = ["length", *(f"step{k}" for k, kind in enumerate(self.kinds) if kind == ROW_STRIDED)]
+            for k, word in enumerate(words, 1 + len(pointers)):
+                opening += [f"%at{k} = getelementptr i64, ptr %at, i64 {k}", f"%{word} = load i64, ptr %at{k}"]
         return opening, results
 
 
@@ -166,6 +191,8 @@ def _loop(body: BodyFunction, functions: Functions) -> list[str]:
     for k, value in enumerate(results):
         _store(vectors, body.stores[k], k, value)
     lanes, attributes = functions.lanes, _attributes(vectors)
+    if body.is_by_rows:
+        return _loop_over_rows(body, lanes, opening, vectors.lines)
     return [
         f"define void @{body.name}({ARGUMENTS}) {attributes} {{",
         "start:",
@@ -182,6 +209,58 @@ def _loop(body: BodyFunction, functions: Functions) -> list[str]:
         "%beyond = icmp sgt i64 %on, %last",
         "%following = select i1 %beyond, i64 %last, i64 %on",
         *when("over", "icmp eq i64 %i, %last", "done", "loop"),
+        "ret void",
+        "}",
+    ]
+
+
+def _loop_over_rows(body: BodyFunction, lanes: int, opening: list[str], lines: list[str]) -> list[str]:
+    """Return a function that computes rows of instances, each as `_loop` does; a row has at least one vector."""
+    vector, integers, header = f"<{lanes} x double>", f"<{lanes} x i64>", []
+    zeros = f"<{lanes} x i32> zeroinitializer"
+    for k, kind in enumerate(body.kinds):
+        if kind not in BY_ROWS:
+            continue
+        header += [
+            f"%row.t{k} = getelementptr i32, ptr %p{k}, i64 %row",
+            f"%row.i{k} = load i32, ptr %row.t{k}, align 4",
+            f"%row.p{k} = getelementptr double, ptr %w, i32 %row.i{k}",
+        ]
+        if kind == ROW_UNIFORM:
+            header += [
+                f"%row.x{k} = load double, ptr %row.p{k}, align 8",
+                f"%row.one{k} = insertelement {vector} {POISON}, double %row.x{k}, i32 0",
+                f"%row.all{k} = shufflevector {vector} %row.one{k}, {vector} {POISON}, {zeros}",
+            ]
+        if kind == ROW_STRIDED:
+            counted = ", ".join(f"i64 {lane}" for lane in range(lanes))
+            opening += [
+                f"%step.one{k} = insertelement {integers} {POISON}, i64 %step{k}, i32 0",
+                f"%step.all{k} = shufflevector {integers} %step.one{k}, {integers} {POISON}, {zeros}",
+                f"%steps{k} = mul {integers} %step.all{k}, <{counted}>",
+            ]
+    return [
+        f'define void @{body.name}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        "start:",
+        *opening,
+        f"%last = sub i64 %length, {lanes}",
+        "br label %row.begins",
+        "row.begins:",
+        "%row = phi i64 [ %first, %start ], [ %row.next, %row.ends ]",
+        "%row.start = mul i64 %row, %length",
+        *header,
+        "br label %loop",
+        "loop:",
+        "%j = phi i64 [ 0, %row.begins ], [ %following, %next ]",
+        "%i = add i64 %row.start, %j",
+        *lines,
+        "br label %next",
+        "next:",
+        f"%on = add i64 %j, {lanes}",
+        "%beyond = icmp sgt i64 %on, %last",
+        "%following = select i1 %beyond, i64 %last, i64 %on",
+        *when("over", "icmp eq i64 %j, %last", "row.ends", "loop"),
+        *again("row", "1", "%stop", "more", "row.begins", "done"),
         "ret void",
         "}",
     ]
@@ -299,6 +378,84 @@ def summing(
     ]
 
 
+def _sums_across(lanes: int) -> list[str]:
+    """Return a function that sums neighbouring sums in vectors, each in the order of `_sums`.
+
+    Its words are, after the workspace: places of the first terms, positions of sums, terms of a sum, their distance,
+    and the results.
+    """
+    vector, wide, joined = f"<{lanes} x double>", [], []
+    for k in range(lanes):
+        wide += [f"%j{k} = add i64 %j, {k}", *_term_across(vector, f"y{k}", f"%j{k}")]
+        wide.append(f"%sum{k}.next = fadd {vector} %sum{k}, %y{k}")
+    names, half = [f"%sum{k}.next" for k in range(lanes)], lanes // 2
+    while half:
+        joined += [f"%left{half}.{k} = fadd {vector} {names[k]}, {names[k + half]}" for k in range(half)]
+        names, half = [f"%left{half}.{k}" for k in range(half)], half // 2
+    return [
+        f'define void @{ACROSS}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        "start:",
+        "%w = load ptr, ptr %at",
+        *(
+            line
+            for k, name in enumerate(("starts", "positions", "terms", "step", "results"), 1)
+            for line in (
+                f"%at{k} = getelementptr i64, ptr %at, i64 {k}",
+                f"%{name} = load {'i64' if name in ('terms', 'step') else 'ptr'}, ptr %at{k}",
+            )
+        ),
+        f"%whole = and i64 %terms, {-lanes}",
+        "br label %segment",
+        "segment:",
+        "%s = phi i64 [ %first, %start ], [ %s.next, %closed ]",
+        "%place.p = getelementptr i32, ptr %starts, i64 %s",
+        "%place = load i32, ptr %place.p, align 4",
+        "%base = getelementptr double, ptr %w, i32 %place",
+        *when("some", "icmp ne i64 %whole, 0", "wide", "narrow"),
+        "%j = phi i64 [ 0, %segment ], [ %j.next, %wide ]",
+        *(f"%sum{k} = phi {vector} [ zeroinitializer, %segment ], [ %sum{k}.next, %wide ]" for k in range(lanes)),
+        *wide,
+        *again("j", f"{lanes}", "%whole", "more", "wide", "joined"),
+        *joined,
+        f"%joint = fadd {vector} zeroinitializer, {names[0]}",
+        "br label %narrow",
+        "narrow:",
+        f"%before = phi {vector} [ zeroinitializer, %segment ], [ %joint, %joined ]",
+        *when("rest", "icmp slt i64 %whole, %terms", "single", "closed"),
+        "%k = phi i64 [ %whole, %narrow ], [ %k.next, %single ]",
+        f"%so.far = phi {vector} [ %before, %narrow ], [ %so.next, %single ]",
+        *_term_across(vector, "oy", "%k"),
+        f"%so.next = fadd {vector} %so.far, %oy",
+        *again("k", "1", "%terms", "further", "single", "closed"),
+        f"%total = phi {vector} [ %before, %narrow ], [ %so.next, %single ]",
+        f"%stored = mul i64 %s, {lanes}",
+        *(
+            line
+            for lane in range(lanes)
+            for line in (
+                f"%to{lane} = add i64 %stored, {lane}",
+                f"%at.{lane} = getelementptr i32, ptr %positions, i64 %to{lane}",
+                f"%position{lane} = load i32, ptr %at.{lane}, align 4",
+                f"%result{lane} = getelementptr double, ptr %results, i32 %position{lane}",
+                f"%entry{lane} = extractelement {vector} %total, i32 {lane}",
+                f"store double %entry{lane}, ptr %result{lane}, align 8",
+            )
+        ),
+        *again("s", "1", "%stop", "segments.left", "segment", "done"),
+        "ret void",
+        "}",
+    ]
+
+
+def _term_across(vector: str, name: str, index: str) -> list[str]:
+    """Return instructions that load the terms of an index of neighbouring sums."""
+    return [
+        f"%{name}.at = mul i64 {index}, %step",
+        f"%{name}.p = getelementptr double, ptr %base, i64 %{name}.at",
+        f"%{name} = load {vector}, ptr %{name}.p, align 8",
+    ]
+
+
 def driver() -> list[str]:
     """Return a function that makes `%count` calls in turn, each a row: function, addresses, instances."""
     return [
@@ -321,6 +478,10 @@ def compile_loops(bodies: Sequence[BodyFunction], lanes: int, cache: bool, funct
     kind, lookups = "maps", not {*LOOKUPS.values()}.isdisjoint(functions)
     sums = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True)]
     declarations, names = [f"declare {_gathered(lanes)}"], [*SUMS]
+    if ACROSS in functions:
+        sums += _sums_across(lanes)
+        names.append(ACROSS)
+        kind += " across"
     if lookups:
         sums += [line for code in LOOKUPS for line in rows_by_indices(code)]
         declarations.append("declare i64 @llvm.fptosi.sat.i64.f64(double)")

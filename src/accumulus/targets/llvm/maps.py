@@ -23,7 +23,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -37,7 +37,7 @@ from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.live import time_of
 from accumulus.tape.operations import SECONDS
 from accumulus.tape.sparse_systems import SparseMatrix
-from accumulus.tape.tape import to_bytes
+from accumulus.tape.tape import Tape, to_bytes
 from accumulus.targets.blas import blas
 from accumulus.targets.kernel import (
     FEWEST_POINTS,
@@ -54,12 +54,16 @@ from accumulus.targets.kernel import (
     reused,
 )
 from accumulus.targets.llvm.bodies import (
+    ACROSS,
     APART,
     BACKWARD,
     DRIVER,
     FORWARD,
     POINT_SUMS,
     REPEAT,
+    ROW_FORWARD,
+    ROW_STRIDED,
+    ROW_UNIFORM,
     SCATTERED,
     SUMS,
     TABLE,
@@ -69,6 +73,7 @@ from accumulus.targets.llvm.bodies import (
     compiled_for_points,
     repeating,
 )
+from accumulus.targets.llvm.grids import Across, Rows, grid_of
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.library import Library
 from accumulus.targets.llvm.products import PRODUCTS, OperandLayout, call_of_product
@@ -86,6 +91,9 @@ FINDING: Final = 6e-10
 #: copies rows of long arrays, a smaller one changes addresses of short ones.
 COPIED: Final = 32
 
+#: Sums of this many vectors of terms in the mean add vectors, however few sums there are. A larger number adds terms of
+#: long sums one by one, a smaller one adds vectors up that have few terms.
+LONG_SUMS: Final = 2
 #: Largest number of bytes of all points that are computed together: half of what processors' last caches hold. With
 #: eight lanes, gradients through 6,000 steps of a loop (4.6 MB) take 30 us a point instead of 115, and sums over 30,000
 #: gathered numbers (4.4 MB) 69 instead of 167; elementwise operations on 100,000 numbers (26 MB) would take 926 instead
@@ -100,6 +108,19 @@ LANES, LANES_AN_OPERATION, CALL = 1e-2, 1e-4, 1e-5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Grid:
+    """Rows of instances of a loop, see `accumulus.targets.llvm.grids`."""
+
+    rows: int  # number of rows
+    length: int  # number of instances of each
+    tables: tuple[NDArray[np.int32] | None, ...]  # of operands: places of rows, or of all instances; None for ranges
+    steps: tuple[int, ...]  # distances of neighbours, of the operands that need them
+
+    def __len__(self) -> int:
+        return self.rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Step:
     """Calls of a loop, a product of matrices, or an operation that Python calls."""
 
@@ -110,6 +131,9 @@ class _Step:
     operands: tuple[int | Floats, ...] = ()
     numbers: tuple[int, ...] = ()
     lengths: tuple[int, ...] = ()  # of products: numbers from the first to the last of each operand
+    of_points: str = ""  # name of its function for points in lanes
+    grid: _Grid | Across | None = None  # how a single point finds its operands, instead of by tables
+    has_wide_sums: bool = False  # of sums: True if they add vectors of terms
 
     @property
     def is_apart(self) -> bool:
@@ -124,11 +148,23 @@ class _Step:
             return nest.shape[0]
         return nest.count if nest.shape is None else len(nest.loads[1])
 
+    def finds(self, operands: Column, tables: Mapping[int, NDArray[np.int32] | None]) -> bool:
+        """Return True if a call finds operands by their table, of these by the identity of their columns."""
+        if self.grid is None or isinstance(self.grid, Across):
+            return self.grid is None
+        table = tables.get(id(operands))
+        return table is None or any(each is table for each in self.grid.tables)
+
     def parts(self, lanes: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the range of instances of each call, (calls, 2), and the mask of calls with vectors.
 
         There is one call for all instances; in recurrences one for each wide step, and one for consecutive narrow ones.
+        In grids, rows or vectors take the place of instances.
         """
+        if self.grid is not None:
+            return np.array([[0, len(self.grid)]]), np.array([True])
+        if self.nest.offsets is not None:
+            return np.array([[0, self.count]]), np.array([self.has_wide_sums])
         steps = np.array([0, self.count]) if self.nest.steps is None else self.nest.steps
         wide = np.diff(steps) >= lanes
         begins = wide.copy()
@@ -142,6 +178,10 @@ class _Step:
         """Return the ranges of instances of a division among threads; one range if a division does not pay."""
         calls = min(threads, int(self.seconds / MINIMUM_WORK), self.count // FEWEST_POINTS)
         bounds = [0, self.count]
+        if self.grid is not None:
+            rows = len(self.grid)
+            bounds = sorted({rows * k // max(calls, 1) for k in range(max(calls, 1) + 1)})
+            return np.array(list(pairwise(bounds)))
         if calls > 1 and self.nest.steps is None and self.nest.code != SCATTER:
             parts = np.arange(1, calls) / calls
             if self.nest.offsets is None:
@@ -169,7 +209,12 @@ class LLVMLoops(CompiledLoops):
         nests = Nests(unit)
         self.cleared = nests.cleared
         self._layout = WorkspaceLayout(unit.tape, nests.kept)
+        #: Bodies for a single point, and for points in lanes.
         self._bodies: dict[object, BodyFunction] = {}
+        self._bodies_of_points: dict[object, BodyFunction] = {}
+        #: Tables of the places of operands, by the identity of their columns; and the operands of each packed row.
+        self._tables: dict[int, NDArray[np.int32] | None] = {}
+        self._packed: dict[bytes, NDArray[np.int32]] = {}
         self._steps: list[_Step] = []
         #: Columns that sparse matrices are multiplied with, by step.
         self._sparse: dict[int, list[tuple[int, NDArray[np.int32], int]]] = {}
@@ -187,12 +232,9 @@ class LLVMLoops(CompiledLoops):
         self._run: Any = None
         for library in self._libraries.values():
             self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.addresses[DRIVER])
-        self._tables = {
-            id(column): self._layout.table(column)
-            for step in self._steps
-            if not step.operands
-            for column in step.nest.loads
-        }
+        # tables that rows took the place of: where points are computed in lanes, they are made again
+        needed = {id(each) for step in self._steps for each in step.nest.loads if step.finds(each, self._tables)}
+        self._tables = {column: table for column, table in self._tables.items() if column in needed}
         self._products = {k: self._of_matrices(step) for k, step in enumerate(self._steps) if not step.function}
         #: Workspaces that no call uses, by the number of points in lanes.
         self._idle: dict[int, list[_Workspace]] = {1: [], self._lanes: []}
@@ -212,15 +254,7 @@ class LLVMLoops(CompiledLoops):
 
     def _add(self, nest: Nest) -> None:
         if nest.body is not None:
-            ranges = {1: FORWARD, -1: BACKWARD, 0: UNIFORM}
-            kinds = tuple(ranges[each.step] if isinstance(each, Range) else TABLE for each in nest.loads)
-            stores = (FORWARD if nest.positions is None else SCATTERED,) * len(nest.stores)
-            key = (to_bytes(nest.body), kinds, stores, nest.sensitive)
-            name = f"map{len(self._bodies)}"
-            body = self._bodies.setdefault(key, BodyFunction(name, nest.body, kinds, stores, nest.sensitive))
-            moving = sum(MOVING if isinstance(column, Range) else FINDING for column in nest.loads)
-            moving += MOVING * len(nest.stores)
-            self._steps.append(_Step(body.name, nest, nest.count * (SECONDS * time_of(nest.body) + moving)))
+            self._add_body(nest, nest.body)
         elif nest.code in LOOKUPS and self._entries(nest) is not None:
             self._steps.append(_Step(LOOKUPS[nest.code], nest, nest.count * (FINDING + MOVING)))
         elif isinstance(nest.opaque, SparseMatrix):
@@ -232,8 +266,84 @@ class LLVMLoops(CompiledLoops):
             is_next = isinstance(terms, Range) and terms.step == 1
             if not is_next:
                 nest = replace(nest, loads=(references_in(terms),))
-            seconds = len(terms) * (SECONDS + (MOVING if is_next else FINDING))
-            self._steps.append(_Step(SUMS[not is_next], nest, seconds))
+            is_wide = nest.count >= self._lanes or len(terms) >= LONG_SUMS * self._lanes * nest.count
+            table, across = self._table(nest.loads[0]), None
+            if table is not None and nest.offsets is not None:
+                across = Across.of(table, nest.offsets, self._lanes)
+            seconds = len(terms) * (SECONDS + (MOVING if is_next or across else FINDING))
+            function, of_points = SUMS[not is_next], POINT_SUMS[SUMS[not is_next], is_wide]
+            function = ACROSS if across else function
+            step = _Step(function, nest, seconds, of_points=of_points, grid=across, has_wide_sums=is_wide)
+            self._steps.append(step)
+
+    def _add_body(self, nest: Nest, body: Tape) -> None:
+        """Add a loop over a body, by rows where its operands lie in a grid."""
+        ranges = {1: FORWARD, -1: BACKWARD, 0: UNIFORM}
+        kinds = tuple(ranges[each.step] if isinstance(each, Range) else TABLE for each in nest.loads)
+        stores = (FORWARD if nest.positions is None else SCATTERED,) * len(nest.stores)
+        computing = SECONDS * time_of(body)
+        of_points = self._function(self._bodies_of_points, nest, body, kinds, stores)
+        grid = None
+        if nest.steps is None and nest.positions is None and TABLE in kinds and nest.count >= 2 * self._lanes:
+            tables = [None if isinstance(each, Range) else self._table(each) for each in nest.loads]
+            found = grid_of(tables, self._lanes, computing + MOVING * len(nest.stores), FINDING, MOVING)
+            if found is not None:
+                kinds, grid = self._grid(nest, kinds, tables, *found)
+        moving = sum(FINDING if kind in (TABLE, ROW_STRIDED) else MOVING for kind in kinds) + MOVING * len(nest.stores)
+        function = self._function(self._bodies, nest, body, kinds, stores)
+        seconds = nest.count * (computing + moving)
+        self._steps.append(_Step(function, nest, seconds, of_points=of_points, grid=grid))
+
+    @staticmethod
+    def _function(
+        bodies: dict[object, BodyFunction], nest: Nest, body: Tape, kinds: tuple[str, ...], stores: tuple[str, ...]
+    ) -> str:
+        key = (to_bytes(body), kinds, stores, nest.sensitive)
+        function = BodyFunction(f"map{len(bodies)}", body, kinds, stores, nest.sensitive)
+        return bodies.setdefault(key, function).name
+
+    def _grid(
+        self,
+        nest: Nest,
+        kinds: tuple[str, ...],
+        tables: Sequence[NDArray[np.int32] | None],
+        length: int,
+        rows: Sequence[Rows | None],
+    ) -> tuple[tuple[str, ...], _Grid]:
+        """Return the kinds of operands of a loop over rows, and its grid; copy rows with gaps that are used again."""
+        chosen, places, steps = list(kinds), list(tables), []
+        for k, (each, operands) in enumerate(zip(rows, nest.loads, strict=True)):
+            if each is None:
+                continue
+            packed = each.without_gaps()
+            used = each if packed is None else Rows(self._without_gaps(operands, length, each, *packed), 1)
+            places[k] = used.starts
+            chosen[k] = {0: ROW_UNIFORM, 1: ROW_FORWARD}.get(used.step, ROW_STRIDED)
+            if chosen[k] == ROW_STRIDED:
+                steps.append(used.step)
+        return tuple(chosen), _Grid(nest.count // length, length, tuple(places), tuple(steps))
+
+    def _without_gaps(
+        self, operands: Column, length: int, rows: Rows, different: NDArray[np.int32], which: NDArray[np.intp]
+    ) -> NDArray[np.int32]:
+        """Return the first places of rows that are copied without gaps; add the copy, if it is a new one."""
+        key = different.tobytes() + bytes(str((rows.step, length)), "ascii")
+        starts = self._packed.get(key)
+        if starts is None:
+            firsts = np.zeros(len(different), np.intp)
+            firsts[which] = np.arange(len(which))
+            copied = references_in(operands).reshape(-1, length)[firsts].reshape(-1)
+            first = self._layout.reserve(len(copied))
+            self._add_body(Nest(len(copied), (copied,), (first,), (first,), body=copying()), copying())
+            starts = self._layout.place(first) + length * np.arange(len(different), dtype=np.int32)
+            self._packed[key] = starts
+        return starts[which]
+
+    def _table(self, operands: Column) -> NDArray[np.int32] | None:
+        """Return the places of operands; None for ranges."""
+        if id(operands) not in self._tables:  # of several threads that are here, all take the table of the first
+            self._tables.setdefault(id(operands), self._layout.table(operands))
+        return self._tables[id(operands)]
 
     def _add_sparse(self, nest: Nest, matrix: SparseMatrix) -> None:
         """Add products with a sparse matrix; join them to the previous ones with the same matrix, if independent."""
@@ -329,7 +439,7 @@ class LLVMLoops(CompiledLoops):
 
     def _of_matrices(self, step: _Step) -> OfMatrices:
         constant = [bool((references_in(operands) < 0).all()) for operands in step.nest.loads]
-        places = [self._operand_entries(operands, self._tables[id(operands)]) for operands in step.nest.loads]
+        places = [self._operand_entries(operands, self._table(operands)) for operands in step.nest.loads]
         return OfMatrices(step.nest, places, constant)
 
     def _operand_entries(self, operands: Column, table: NDArray[np.int32] | None) -> Entries:
@@ -381,10 +491,12 @@ class LLVMLoops(CompiledLoops):
         if self._products:
             super().repeat(count, arguments, results)
             return
-        lanes = math.prod(arguments[0].points)
+        lanes = arguments[0].array.shape[2] if arguments[0].points else 1
         workspace = self._reused(lanes)
-        sizes = tuple([rows.array.shape[1] for rows in arguments])
-        cleared = tuple([cleared and not rows.zeroed for rows, cleared in zip(results, self.cleared, strict=True)])
+        sizes = [rows.array.shape[1] for rows in arguments]
+        cleared = self.cleared
+        if True in cleared:
+            cleared = [is_cleared and not rows.zeroed for rows, is_cleared in zip(results, cleared, strict=True)]
         key = (lanes, *sizes, *cleared)
         followed = self._followed.get(key)
         if followed is None:
@@ -393,24 +505,27 @@ class LLVMLoops(CompiledLoops):
         # addresses of the first rows that are followed, and distances in bytes to the next ones
         starts, steps = [0] * len(followed.copied), [0] * len(followed.copied)
         base, at = _address(workspace.values), self._layout.first
-        for k, rows in enumerate(arguments):
-            size, entries = sizes[k], sizes[k] * lanes
+        for k, (rows, size) in enumerate(zip(arguments, sizes, strict=True)):
+            row = 8 * size * lanes
+            start, step = _address(rows.array) + row * rows.first, row * rows.step
             if not followed.copied[k]:
-                starts[k], steps[k] = _start_of(rows), 8 * entries * rows.step
-            elif rows.step:
-                moves.append((base + 8 * at * lanes, _start_of(rows), entries, 0, 8 * entries * rows.step, 0))
+                starts[k], steps[k] = start, step
+            elif step:
+                moves.append((base + 8 * at * lanes, start, size * lanes, 0, step, 0))
             else:
                 workspace.values[at : at + size] = rows.at(0)
             at += size
         before, made = len(moves), []
         for k, rows in enumerate(results, len(arguments)):
-            size, start = rows.array.shape[1] * lanes, _start_of(rows)
+            size = rows.array.shape[1] * lanes
+            row = 8 * size
+            start, step = _address(rows.array) + row * rows.first, row * rows.step
             if rows.adds or followed.copied[k]:
                 made.append(np.zeros(size))
-                moves.append((start, _address(made[-1]), size, 8 * size * rows.step, 0, rows.adds))
+                moves.append((start, _address(made[-1]), size, step, 0, rows.adds))
                 start = moves[-1][1]
             else:
-                steps[k] = 8 * size * rows.step
+                steps[k] = step
             starts[k] = start
         table = np.array(moves, np.int64)
         for index, segment, offset in workspace.returned:
@@ -532,7 +647,7 @@ class LLVMLoops(CompiledLoops):
         """
         step, places = self._steps[k], []
         for operands in step.nest.loads:
-            table = self._tables[id(operands)]
+            table = self._table(operands)
             if table is None:
                 assert isinstance(operands, Range)
                 table = self._layout.place(operands.start) + operands.step * np.arange(operands.count, dtype=np.int32)
@@ -565,7 +680,7 @@ class LLVMLoops(CompiledLoops):
         else:
             spans = []
             for operands in step.nest.loads:
-                table = self._tables[id(operands)]
+                table = self._table(operands)
                 if table is None:
                     assert isinstance(operands, Range)
                     low, high = operands.ends
@@ -625,15 +740,19 @@ class LLVMLoops(CompiledLoops):
                 return words, [(3, result)]
             words[3] = base + size * self._layout.place(result)
             return words, []
-        for operands in nest.loads:
-            table = self._tables[id(operands)]
-            if table is None:
-                assert isinstance(operands, Range)
-                words.append(base + size * self._layout.place(operands.start))
-            else:
-                words.append(_address(table))
-        if nest.offsets is not None:
-            words.append(_address(nest.offsets))
+        grid = step.grid if size == 8 else None
+        if isinstance(grid, Across):
+            words += [_address(grid.starts), _address(grid.positions), grid.terms, grid.step]
+        else:
+            for k, operands in enumerate(nest.loads):
+                table = self._table(operands) if grid is None else grid.tables[k]
+                if table is None:
+                    assert isinstance(operands, Range)
+                    words.append(base + size * self._layout.place(operands.start))
+                else:
+                    words.append(_address(table))
+            if nest.offsets is not None:
+                words.append(_address(nest.offsets))
         for result in nest.stores:
             if isinstance(result, Place):
                 places.append((len(words), result))
@@ -642,6 +761,8 @@ class LLVMLoops(CompiledLoops):
                 words.append(base + size * self._layout.place(result))
         if nest.positions is not None:
             words.append(_address(nest.positions))
+        if isinstance(grid, _Grid):
+            words += [grid.length, *grid.steps]
         return words, places
 
     def _target(self, values: Floats, step: _Step) -> Callable[[Sequence[Floats]], Floats]:
@@ -671,10 +792,9 @@ class LLVMLoops(CompiledLoops):
         with self._compiling:  # a second library would free the code of the first one, which a thread may run
             if self._library is None:
                 is_sparse = any(each.function == SPARSE_ROWS for each in self._steps)
-                bodies = [*self._bodies.values()]
+                bodies = [*self._bodies_of_points.values()]
                 self._library = compiled_for_points(bodies, self._lanes, self._unit.cache, is_sparse)
-        is_wide = bool(step.parts(self._lanes)[1][0])
-        name = APART if step.is_apart else POINT_SUMS.get((step.function, is_wide), step.function)
+        name = APART if step.is_apart else step.of_points or step.function
         return np.array([[self._library.addresses[name], 0, 0, step.count]], np.int64)
 
     def calls(self, workspace: _Workspace, threads: int) -> tuple[NDArray[np.int64], list[tuple[int, int, bool]]]:
@@ -749,7 +869,7 @@ class LLVMLoops(CompiledLoops):
         """Return True if it is open which way takes less time, and points took as long as compiling for lanes."""
         if self._pays_in_lanes is not None or not self.fills_lanes:
             return False
-        operations = sum(body.tape.operations for body in self._bodies.values())
+        operations = sum(body.tape.operations for body in self._bodies_of_points.values())
         operations += sum(getattr(self._steps[k].nest.opaque, "text", 0) for k in self._products)
         return self._spent >= LANES + LANES_AN_OPERATION * operations
 
@@ -827,12 +947,6 @@ class _Workspace:
         if table is None:
             table = self.tables[threads] = loops.calls(self, threads)
         return table[1]
-
-
-def _start_of(rows: CallRows) -> int:
-    """Return the address of the row of the first call."""
-    start: int = _address(rows.array) + 8 * math.prod(rows.array.shape[1:]) * rows.first
-    return start
 
 
 def _overlap(operands: Column, start: int, count: int) -> bool:
