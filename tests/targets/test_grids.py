@@ -40,6 +40,16 @@ def test_rows_with_gaps_that_are_used_again_are_copied():
     assert rows_of(np.tile(np.arange(30, dtype=np.int32), 12), 30).without_gaps() is None
 
 
+def test_operands_beside_others():
+    one = rows_of(np.arange(0, 240, 8, dtype=np.int32), 30)
+    assert rows_of(np.arange(3, 243, 8, dtype=np.int32), 30).beside(one) == 3
+    assert one.beside(rows_of(np.arange(3, 243, 8, dtype=np.int32), 30)) is None
+    assert rows_of(np.arange(3, 213, 7, dtype=np.int32), 30).beside(one) is None
+    two = np.concatenate([np.arange(first, first + 120, 8, dtype=np.int32) for first in (1, 122)])
+    other = np.concatenate([np.arange(first, first + 120, 8, dtype=np.int32) for first in (0, 120)])
+    assert rows_of(two, 15).beside(rows_of(other, 15)) is None
+
+
 def test_lengths_of_rows():
     along, down = np.tile(np.arange(40, dtype=np.int32), 20), np.repeat(np.arange(20, dtype=np.int32), 40)
     length, rows = grid_of([along, down, None], LANES, 1e-10, 6e-10, 1e-10)
@@ -91,6 +101,11 @@ FUNCTIONS = {
     "softmax": lambda A, x, y: np.exp(A) / np.sum(np.exp(A), axis=1, keepdims=True),
     "selected": lambda A, x, y: np.where(A > x, A * x, y[:, np.newaxis]),
     "indexed": lambda A, x, y: A[:, np.arange(90) * 7 % 30] * np.tile(x, 3),
+    "coordinates": lambda A, x, y: np.sqrt(
+        A.reshape(-1, 3)[:, 0] ** 2 + A.reshape(-1, 3)[:, 2] * A.reshape(-1, 3)[:, 1]
+    ),
+    "columns": lambda A, x, y: np.stack([A[:, k] * A[:, (k + 3) % 30] - y for k in range(0, 30, 4)]),
+    "last column": lambda A, x, y: np.sin(A[:, 29]) * y + A[:, 0],
     "short rows": lambda A, x, y: np.sin(A[:, :9] * x[:9]) + y[:, np.newaxis],
     "long sums": lambda A, x, y: np.sum(A) * np.sum(np.outer(y, x), axis=0) + np.sum(x),
 }

@@ -59,6 +59,8 @@ ROW_FORWARD: Final = "row forward"
 ROW_UNIFORM: Final = "row uniform"
 ROW_STRIDED: Final = "row strided"
 BY_ROWS: Final = frozenset([ROW_FORWARD, ROW_UNIFORM, ROW_STRIDED])
+#: Beginning of the kind of an operand beside one with a distance: the number of that one, and the offset, follow.
+BESIDE: Final = "beside"
 #: Number of lines above which a body that computes one instance at a time is compiled without optimisation, in half of
 #: the time or less: compile time grows faster than the number of lines. A larger number delays first results; a smaller
 #: one hardly helps them, and makes short loops slower.
@@ -70,18 +72,42 @@ LINES: Final = 300
 SCATTERED: Final = "scattered"
 
 
-def _load(v: Vectors, kind: str, variable: int) -> str:
-    """Return the vector of one input of a body."""
+def beside(variable: int, offset: int) -> str:
+    """Return the kind of an operand at an offset, less than a vector's lanes, from one with a distance."""
+    return f"{BESIDE} {variable} {offset}"
+
+
+def _columns(v: Vectors, kinds: Sequence[str], variable: int) -> dict[int, str]:
+    """Return the vectors of an operand with a distance, and of those beside it, from the vectors that begin there."""
+    if kinds[variable].startswith(BESIDE):
+        variable = int(kinds[variable].split()[1])
+    begin = v.let(f"getelementptr double, ptr %row.p{variable}, i64 {v.let(f'mul i64 %j, %step{variable}')}")
+    rows = [v.load(begin, 0)]
+    for _ in range(1, v.lanes):
+        begin = v.let(f"getelementptr double, ptr {begin}, i64 %step{variable}")
+        rows.append(v.load(begin, 0))
+    columns, found = v.transpose(rows), {variable: 0}
+    for k, kind in enumerate(kinds):
+        if kind.startswith(f"{BESIDE} {variable} "):
+            found[k] = int(kind.split()[2])
+    return {k: columns[offset] for k, offset in found.items()}
+
+
+def _load(v: Vectors, kinds: Sequence[str], variable: int) -> dict[int, str]:
+    """Return the vector of one input of a body, and of others if that is cheaper."""
+    kind = kinds[variable]
+    if kind == ROW_STRIDED or kind.startswith(BESIDE):
+        return _columns(v, kinds, variable)
+    return {variable: _loaded(v, kind, variable)}
+
+
+def _loaded(v: Vectors, kind: str, variable: int) -> str:
     if kind == UNIFORM:
         return v.splat(f"%p{variable}", 0)
     if kind == ROW_UNIFORM:
         return f"%row.all{variable}"
     if kind == ROW_FORWARD:
         return v.load(v.let(f"getelementptr double, ptr %row.p{variable}, i64 %j"), 0)
-    if kind == ROW_STRIDED:
-        begin = v.let(f"getelementptr double, ptr %row.p{variable}, i64 {v.let(f'mul i64 %j, %step{variable}')}")
-        places = v.let(f"getelementptr double, ptr {begin}, <{v.lanes} x i64> %steps{variable}")
-        return v.let(f"call {_gathered(v.lanes, places)}")
     if kind == FORWARD:
         return v.load(v.let(f"getelementptr double, ptr %p{variable}, i64 %i"), 0)
     if kind == BACKWARD:
@@ -124,19 +150,19 @@ class BodyFunction:
         return not BY_ROWS.isdisjoint(self.kinds)
 
     def written(
-        self, vectors: Vectors, load: Callable[[Vectors, str, int], str], functions: Functions
+        self, vectors: Vectors, load: Callable[[Vectors, Sequence[str], int], dict[int, str]], functions: Functions
     ) -> tuple[list[str], list[str]]:
         """Write the operations of instances; return instructions that load addresses, and the names of results.
 
         Args:
             vectors: writer of vector instructions.
-            load: function that writes the load of an input.
+            load: function that writes the load of an input, given the kinds of all, and of others if that is cheaper.
             functions: mathematical functions.
         """
         body = self.tape
 
         def loaded(variable: int) -> dict[int, str]:
-            return {variable: load(vectors, self.kinds[variable], variable)}
+            return load(vectors, self.kinds, variable)
 
         steps = range(body.inputs, len(body))
         exact = frozenset(reference for reference, mark in enumerate(as_written(body, self.sensitive)) if mark)
@@ -216,8 +242,7 @@ def _loop(body: BodyFunction, functions: Functions) -> list[str]:
 
 def _loop_over_rows(body: BodyFunction, lanes: int, opening: list[str], lines: list[str]) -> list[str]:
     """Return a function that computes rows of instances, each as `_loop` does; a row has at least one vector."""
-    vector, integers, header = f"<{lanes} x double>", f"<{lanes} x i64>", []
-    zeros = f"<{lanes} x i32> zeroinitializer"
+    vector, zeros, header = f"<{lanes} x double>", f"<{lanes} x i32> zeroinitializer", []
     for k, kind in enumerate(body.kinds):
         if kind not in BY_ROWS:
             continue
@@ -231,13 +256,6 @@ def _loop_over_rows(body: BodyFunction, lanes: int, opening: list[str], lines: l
                 f"%row.x{k} = load double, ptr %row.p{k}, align 8",
                 f"%row.one{k} = insertelement {vector} {POISON}, double %row.x{k}, i32 0",
                 f"%row.all{k} = shufflevector {vector} %row.one{k}, {vector} {POISON}, {zeros}",
-            ]
-        if kind == ROW_STRIDED:
-            counted = ", ".join(f"i64 {lane}" for lane in range(lanes))
-            opening += [
-                f"%step.one{k} = insertelement {integers} {POISON}, i64 %step{k}, i32 0",
-                f"%step.all{k} = shufflevector {integers} %step.one{k}, {integers} {POISON}, {zeros}",
-                f"%steps{k} = mul {integers} %step.all{k}, <{counted}>",
             ]
     return [
         f'define void @{body.name}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
@@ -690,16 +708,17 @@ def _apart(lanes: int) -> list[str]:
     ]
 
 
-def _load_points(v: Vectors, kind: str, variable: int) -> str:
+def _load_points(v: Vectors, kinds: Sequence[str], variable: int) -> dict[int, str]:
     """Return the vector of one input of a body, for all points."""
+    kind = kinds[variable]
     base = f"%p{variable}"
     if kind == UNIFORM:
-        return v.load(base, 0, 8)
+        return {variable: v.load(base, 0, 8)}
     if kind in (FORWARD, BACKWARD):
         index = "%i" if kind == FORWARD else v.let("sub i64 0, %i")
     else:
         index, base = v.let(f"sext i32 {_entry(v, base)} to i64"), "%w"
-    return v.load(v.let(f"getelementptr {v.type}, ptr {base}, i64 {index}"), 0, 8)
+    return {variable: v.load(v.let(f"getelementptr {v.type}, ptr {base}, i64 {index}"), 0, 8)}
 
 
 def _entry(v: Vectors, table: str) -> str:

@@ -39,6 +39,12 @@ class Rows:
         different, which = np.unique(self.starts, return_inverse=True)
         return (different, which.reshape(-1)) if USED * len(different) <= len(self.starts) else None
 
+    def beside(self, other: Rows) -> int | None:
+        """Return the offset from another operand's rows, if it is the same for all, and not negative."""
+        offset = int(self.starts[0]) - int(other.starts[0])
+        is_same = self.step == other.step and offset >= 0 and bool((self.starts - other.starts == offset).all())
+        return offset if is_same else None
+
 
 def rows_of(places: Places, length: int) -> Rows | None:
     """Return a table as rows of some length; None if neighbours in all rows have not one distance."""

@@ -69,6 +69,7 @@ from accumulus.targets.llvm.bodies import (
     TABLE,
     UNIFORM,
     BodyFunction,
+    beside,
     compile_loops,
     compiled_for_points,
     repeating,
@@ -289,7 +290,7 @@ class LLVMLoops(CompiledLoops):
             found = grid_of(tables, self._lanes, computing + MOVING * len(nest.stores), FINDING, MOVING)
             if found is not None:
                 kinds, grid = self._grid(nest, kinds, tables, *found)
-        moving = sum(FINDING if kind in (TABLE, ROW_STRIDED) else MOVING for kind in kinds) + MOVING * len(nest.stores)
+        moving = sum(FINDING if kind == TABLE else MOVING for kind in kinds) + MOVING * len(nest.stores)
         function = self._function(self._bodies, nest, body, kinds, stores)
         seconds = nest.count * (computing + moving)
         self._steps.append(_Step(function, nest, seconds, of_points=of_points, grid=grid))
@@ -311,7 +312,7 @@ class LLVMLoops(CompiledLoops):
         rows: Sequence[Rows | None],
     ) -> tuple[tuple[str, ...], _Grid]:
         """Return the kinds of operands of a loop over rows, and its grid; copy rows with gaps that are used again."""
-        chosen, places, steps = list(kinds), list(tables), []
+        chosen, places, strided = list(kinds), list(tables), {}
         for k, (each, operands) in enumerate(zip(rows, nest.loads, strict=True)):
             if each is None:
                 continue
@@ -320,7 +321,18 @@ class LLVMLoops(CompiledLoops):
             places[k] = used.starts
             chosen[k] = {0: ROW_UNIFORM, 1: ROW_FORWARD}.get(used.step, ROW_STRIDED)
             if chosen[k] == ROW_STRIDED:
-                steps.append(used.step)
+                strided[k] = used
+        # operands of one row of a matrix, as the coordinates of points are, are loaded together
+        leaders: dict[int, Rows] = {}
+        for k, used in sorted(strided.items(), key=lambda each: int(each[1].starts[0])):
+            for leader, of_leader in leaders.items():
+                offset = used.beside(of_leader)
+                if offset is not None and offset < self._lanes:
+                    chosen[k] = beside(leader, offset)
+                    break
+            else:
+                leaders[k] = used
+        steps = [leaders[k].step for k in sorted(leaders)]
         return tuple(chosen), _Grid(nest.count // length, length, tuple(places), tuple(steps))
 
     def _without_gaps(
@@ -600,7 +612,8 @@ class LLVMLoops(CompiledLoops):
 
     def _workspace(self, lanes: int) -> _Workspace:
         """Return memory for one point, or for points in lanes: a vector for each number."""
-        values = aligned((self._layout.size, lanes), np.dtype(float))
+        # rows of operands with distances are loaded in whole vectors, of which the last ones may end behind all numbers
+        values = aligned((self._layout.size + self._lanes, lanes), np.dtype(float))
         values[:] = 0.0
         values[1 : self._layout.first] = np.reshape(self._constants, (-1, 1))
         flat = values.reshape(-1)
