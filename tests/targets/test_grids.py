@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from looped import unrolled
 
 import accumulus as acc
+from accumulus.tape.columns import Range, column, references_in
 from accumulus.targets.llvm import maps
-from accumulus.targets.llvm.grids import Across, grid_of, rows_of
+from accumulus.targets.llvm.grids import PARTS, Across, divided, grid_of, rows_of
+from accumulus.targets.nests import Nest, copying
 
 LANES = 8
 DRAW = np.random.default_rng(0)
@@ -83,6 +85,51 @@ def test_sums_of_neighbours(width, terms, runs, seed):
     assert Across.of(places[: 7 * terms], offsets[:8], LANES) is None
 
 
+def stretches(draw, most):
+    """Return references in some stretches with a step of -1, 0 or 1."""
+    parts = [
+        draw.integers(50, 90) + draw.integers(-1, 2) * np.arange(draw.integers(1, 12))
+        for _ in range(draw.integers(1, most))
+    ]
+    return np.concatenate([*parts, np.arange(20)])
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_loops_are_divided_where_operands_are_not_consecutive(seed):
+    draw = np.random.default_rng(seed)
+    references = stretches(draw, 5)
+    body = copying()
+    nest = Nest(len(references), (column(references),), (1000,), (1000,), body=body)
+    parts = divided(nest, LANES, 1.0)
+    np.testing.assert_array_equal(np.concatenate([references_in(part.loads[0]) for part in parts]), references)
+    assert [part.stores for part in parts] == [part.starts for part in parts]
+    assert np.cumsum([0, *(part.count for part in parts)])[:-1].tolist() == [part.starts[0] - 1000 for part in parts]
+    assert len(parts) <= PARTS
+    if len(parts) > 1:
+        assert all(isinstance(part.loads[0], Range) for part in parts)
+
+
+def test_loops_with_many_stretches_or_few_instances_are_not_divided():
+    scattered = Nest(100, (np.arange(100) * 7 % 101,), (1000,), (1000,), body=copying())
+    assert divided(scattered, LANES, 1.0) == [scattered]
+    ring = Nest(100, (np.roll(np.arange(100), 1),), (1000,), (1000,), body=copying())
+    assert [part.count for part in divided(ring, LANES, 1.0)] == [1, 99]
+    assert divided(ring, LANES, 1e-12) == [ring]
+    short = Nest(15, (np.roll(np.arange(15), 1),), (1000,), (1000,), body=copying())
+    assert divided(short, LANES, 1.0) == [short]
+
+
+def test_sums_of_few_terms_are_loops_over_bodies():
+    offsets = np.array([0, 2, *range(5, 59, 3), 60])
+    nest = Nest(len(offsets) - 1, (Range(0, 1, 60),), (1000,), (1000,), offsets=offsets, code=5)
+    parts = divided(nest, LANES, 1.0)
+    assert [len(part.loads) for part in parts] == [2, 3, 4]
+    assert all(part.body is not None and part.offsets is None for part in parts)
+    for lengths in ([2] * 20 + [8], [2] * 20 + [0], [1, 2] * 20):
+        nest = Nest(len(lengths), (Range(0, 1, sum(lengths)),), (1000,), (1000,), offsets=np.cumsum([0, *lengths]))
+        assert divided(nest, LANES, 1.0) == [nest]
+
+
 #: Functions of a matrix (24, 30), of a vector of 30, and of one of 24.
 FUNCTIONS = {
     "along rows": lambda A, x, y: A * np.sin(x),
@@ -106,6 +153,10 @@ FUNCTIONS = {
     ),
     "columns": lambda A, x, y: np.stack([A[:, k] * A[:, (k + 3) % 30] - y for k in range(0, 30, 4)]),
     "last column": lambda A, x, y: np.sin(A[:, 29]) * y + A[:, 0],
+    "ring": lambda A, x, y: np.roll(A, 1, axis=1) * np.roll(x, -1) - np.roll(y, 2)[:, np.newaxis],
+    "ends": lambda A, x, y: np.concatenate([x[:1] * y[0], x[2:] - 2.0 * x[1:-1] + x[:-2], [x[-1] * A[0, 0]]]),
+    "clamped": lambda A, x, y: A.reshape(-1)[np.clip(np.arange(-5, 720), 0, 700)] ** 2 * x[0],
+    "sums of three": lambda A, x, y: np.sqrt(np.sum(A.reshape(-1, 3) ** 2, axis=1)) * np.sum(A.reshape(-1, 3), axis=1),
     "short rows": lambda A, x, y: np.sin(A[:, :9] * x[:9]) + y[:, np.newaxis],
     "long sums": lambda A, x, y: np.sum(A) * np.sum(np.outer(y, x), axis=0) + np.sum(x),
 }
@@ -126,6 +177,7 @@ def test_rows_and_tables_give_the_same(function, kind, monkeypatch):
     results = []
     for by_rows in (True, False):
         if not by_rows:
+            monkeypatch.setattr(maps, "divided", lambda nest, *given: [nest])
             monkeypatch.setattr(maps, "grid_of", lambda *given: None)
             monkeypatch.setattr(maps.Across, "of", lambda *given: None)
         with unrolled(0):
@@ -140,6 +192,12 @@ def test_rows_and_tables_give_the_same(function, kind, monkeypatch):
 
 def leaves(tree):
     return [leaf for each in tree for leaf in leaves(each)] if isinstance(tree, tuple | list) else [np.asarray(tree)]
+
+
+def test_sums_of_negative_zeros_are_positive():
+    with unrolled(0):
+        total = acc.compile(lambda A: np.sum(A * A[0], axis=1), cache=False)(np.full((50, 3), -0.0) * [1.0, -1.0, 1.0])
+    assert not np.signbit(total).any()
 
 
 @settings(max_examples=20)

@@ -11,11 +11,16 @@ Sums of as many terms each that are equally spaced, with one distance, are compu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from accumulus.tape.columns import Column, Range, column, references_in
+from accumulus.tape.tape import Tape
+from accumulus.targets.nests import Nest, Place
 
 Places = NDArray[np.int32]
 #: Rows are copied without gaps if they are used as many times as this in the mean. A smaller number copies rows that
@@ -134,3 +139,110 @@ class Across:
         )
         positions = order[firsts[:, np.newaxis] + np.arange(lanes)]
         return cls(ordered[firsts], np.ascontiguousarray(positions.reshape(-1)), terms, rows.step)
+
+
+# Stretches ------------------------------------------------------------------------------------------------------------
+
+#: Largest number of parts of a loop: more make more calls, fewer leave operands to tables.
+PARTS: Final = 8
+#: Approximate seconds of a call of a part. A larger estimate leaves operands of short loops to tables, a smaller one
+#: makes more calls.
+CALL_OF_PART: Final = 2e-8
+
+
+def divided(nest: Nest, lanes: int, finding: float) -> list[Nest]:
+    """Return a loop as parts whose operands are consecutive, if there are few of them; and sums of few terms as loops.
+
+    Operands of a shifted array, of a ring or with boundaries are consecutive but at a few places. Sums of as many terms
+    each, fewer than a vector has lanes, are a loop over a body that adds them, in the same order.
+
+    Args:
+        nest: loop over a body, or sums; others are returned as they are.
+        lanes: number of instances in a vector.
+        finding: seconds to load an operand that a table locates.
+    """
+    if nest.count < 2 * lanes or nest.steps is not None or nest.positions is not None:
+        return [nest]
+    if nest.offsets is not None:
+        by_length = _sums_by_length(nest, lanes)
+        return [part for each in by_length for part in divided(each, lanes, finding)] if by_length else [nest]
+    tables = [each for each in nest.loads if not isinstance(each, Range)]
+    if nest.body is None or not tables:
+        return [nest]
+    cuts: set[int] = set()
+    for each in tables:
+        breaks = _breaks(each)
+        if breaks is None:
+            return [nest]
+        cuts.update(breaks)
+    if not 0 < len(cuts) < PARTS or len(cuts) * CALL_OF_PART > finding * len(tables) * nest.count:
+        return [nest]
+    bounds = list(pairwise([0, *sorted(cuts), nest.count]))
+    first, stop = max(bounds, key=lambda each: each[1] - each[0])
+    longest = [_part(each, first, stop, None) for each in nest.loads]
+    parts = []
+    for first, stop in bounds:
+        loads = tuple(_part(each, first, stop, like) for each, like in zip(nest.loads, longest, strict=True))
+        parts.append(_of_instances(nest, first, stop, loads))
+    return parts
+
+
+def _of_instances(nest: Nest, first: int, stop: int, loads: tuple[Column, ...]) -> Nest:
+    """Return a loop over some instances, given their operands."""
+    stores = tuple(
+        replace(each, offset=each.offset + first) if isinstance(each, Place) else each + first for each in nest.stores
+    )
+    return replace(nest, count=stop - first, loads=loads, starts=tuple(at + first for at in nest.starts), stores=stores)
+
+
+def _part(operands: Column, first: int, stop: int, like: Column | None) -> Column:
+    """Return some operands; a single one with the step of others, so that they are loaded by the same function."""
+    if isinstance(operands, Range):
+        start, step = operands.start + operands.step * first, operands.step
+        return Range(start, step if stop - first > 1 or like is not None else 0, stop - first)
+    found = column(operands[first:stop])
+    if stop - first == 1 and isinstance(found, Range) and isinstance(like, Range):
+        return Range(found.start, like.step, 1)
+    return found
+
+
+def _breaks(references: NDArray[np.int64]) -> list[int] | None:
+    """Return where stretches of references with a step of -1, 0 or 1 begin, but for the first; None for many."""
+    steps = np.diff(references)
+    changes = np.flatnonzero(steps[1:] != steps[:-1]) + 1
+    if len(changes) > 2 * PARTS:
+        return None
+    breaks, begin = [], 0
+    for first, stop in pairwise([0, *changes.tolist(), len(steps)]):
+        if abs(int(steps[first])) > 1:  # all of these steps lead to another stretch
+            if stop - first >= PARTS:
+                return None
+            breaks += range(max(first, begin) + 1, stop + 1)
+            begin = stop
+        elif first > begin:  # the stretch has another step so far
+            breaks.append(first + 1)
+            begin = first + 1
+    return breaks if len(breaks) < PARTS else None
+
+
+def _sums_by_length(nest: Nest, lanes: int) -> list[Nest]:
+    """Return sums as loops over bodies that add as many terms each; none if some have many terms, or none."""
+    assert nest.offsets is not None
+    lengths = np.diff(nest.offsets)
+    cuts = np.flatnonzero(np.diff(lengths)) + 1
+    if len(cuts) >= PARTS or not 0 < lengths.min() <= lengths.max() < lanes:
+        return []
+    (terms,) = nest.loads
+    parts = []
+    for first, stop in pairwise([0, *cuts.tolist(), nest.count]):
+        count = int(lengths[first])
+        begin, end = int(nest.offsets[first]), int(nest.offsets[stop])
+        table = references_in(terms)[begin:end].reshape(-1, count)
+        body = Tape(count, signed_zeros=True)
+        total = body.constant(0.0)
+        for term in range(count):
+            total = body.add(total, term)
+        body.outputs = [total]
+        part = _of_instances(nest, first, stop, tuple(column(table[:, k].copy()) for k in range(count)))
+        parts.append(replace(part, body=body, offsets=None, code=0))
+    return parts

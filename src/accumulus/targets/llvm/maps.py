@@ -74,7 +74,7 @@ from accumulus.targets.llvm.bodies import (
     compiled_for_points,
     repeating,
 )
-from accumulus.targets.llvm.grids import Across, Rows, grid_of
+from accumulus.targets.llvm.grids import Across, Rows, divided, grid_of
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.library import Library
 from accumulus.targets.llvm.products import PRODUCTS, OperandLayout, call_of_product
@@ -221,7 +221,8 @@ class LLVMLoops(CompiledLoops):
         self._sparse: dict[int, list[tuple[int, NDArray[np.int32], int]]] = {}
         self._lanes = host().vector_bytes // 8
         for nest in nests.every:
-            self._add(nest)
+            for part in divided(nest, self._lanes, FINDING):
+                self._add(part)
         # functions of vectors, and of one lane for parts with fewer instances than a vector has lanes
         self._libraries: dict[bool, Library] = {}
         for is_wide, width in ((True, self._lanes), (False, 1)):
