@@ -202,3 +202,17 @@ def test_calls_in_turn_read_and_write_the_rows_of_arrays(copied, monkeypatch):
     once = [np.empty(segment.length) for segment in kernel.segments]
     kernel._loops([arrays[0][0], arrays[1][0], arrays[2][0]], once)
     np.testing.assert_allclose(once[0], f(arrays[0][0], arrays[1][0], arrays[2][0])[0], rtol=1e-13)
+
+
+def test_fast_calls_convert_arrays_of_integers_and_arrays_with_gaps(monkeypatch):
+    def f(x, indices):
+        return np.sum(np.sin(x[indices]) * np.arange(90.0))
+
+    x, indices = np.random.default_rng(0).normal(size=200), np.arange(90) * 7 % 200
+    gradient = acc.gradient(f, cache=False)
+    expected = gradient(x, indices)
+    gradient(x, indices)
+    monkeypatch.setattr(type(gradient), "_call", lambda *given: pytest.fail("the call took the slow path"))
+    for at in (x, np.repeat(x, 2)[::2], np.asfortranarray(x)):
+        for chosen in (indices, indices.astype(np.int32), indices.astype(float), np.repeat(indices, 3)[::3]):
+            np.testing.assert_array_equal(gradient(at, chosen), expected)

@@ -614,17 +614,17 @@ class LoopKernel(Kernel):
         def compute(*arrays: Any) -> Any:
             if len(arrays) < count:
                 return NotImplemented
-            if any(map(_is_number, arrays)):
-                arrays = tuple([np.array(x, dtype) if _is_number(x) else x for x in arrays])
-            for x, shape in zip(arrays, shapes, strict=False):
-                if (
-                    type(x) is not np.ndarray
-                    or x.shape != shape
-                    or x.dtype != dtype
-                    or not (x.flags.c_contiguous and x.flags.aligned)
-                ):
+            given = []
+            for array, shape in zip(arrays[:count], shapes, strict=True):
+                x = np.array(array, dtype) if _is_number(array) else array
+                if type(x) is not np.ndarray or x.shape != shape:
                     return NotImplemented
-            loops(arrays[:count], [result.reshape(-1) for result in arrays[count:]], threads)
+                if x.dtype != dtype or not (x.flags.c_contiguous and x.flags.aligned):
+                    if x.dtype.kind not in "iuf":
+                        return NotImplemented
+                    x = np.require(x, dtype, ["C", "A"])  # indices, for example
+                given.append(x)
+            loops(given, [result.reshape(-1) for result in arrays[count:]], threads)
             return None
 
         return compute

@@ -212,7 +212,8 @@ def _breaks(references: NDArray[np.int64]) -> list[int] | None:
     changes = np.flatnonzero(steps[1:] != steps[:-1]) + 1
     if len(changes) > 2 * PARTS:
         return None
-    breaks, begin = [], 0
+    breaks: list[int] = []
+    begin = 0
     for first, stop in pairwise([0, *changes.tolist(), len(steps)]):
         if abs(int(steps[first])) > 1:  # all of these steps lead to another stretch
             if stop - first >= PARTS:
