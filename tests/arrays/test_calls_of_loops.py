@@ -10,7 +10,7 @@ from looped import unrolled
 
 import accumulus as acc
 from accumulus.targets.kernel import CallRows, CompiledLoops
-from accumulus.targets.llvm import maps
+from accumulus.targets.llvm import maps, steps
 from accumulus.targets.nests import Nest
 
 X = np.random.default_rng(5).uniform(0.1, 1.0, 300)
@@ -88,8 +88,8 @@ def test_results_are_where_they_belong(function, sparse):
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_threads_share_one_point(function, sparse, monkeypatch):
     expected = acc.value_and_jacobian(function, sparse=sparse, cache=False)(X)
-    monkeypatch.setattr(maps, "MINIMUM_WORK", 1e-30)
-    monkeypatch.setattr(maps, "FEWEST_POINTS", 8)
+    monkeypatch.setattr(steps, "MINIMUM_WORK", 1e-30)
+    monkeypatch.setattr(steps, "FEWEST_POINTS", 8)
     for threads in (2, 3, 100):
         shared = acc.value_and_jacobian(function, sparse=sparse, cache=False, threads=threads)
         assert_equal(shared(X), expected)
@@ -99,8 +99,8 @@ def test_threads_share_one_point(function, sparse, monkeypatch):
 @pytest.mark.parametrize("count", [*range(40), 1000])
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_parts_are_all_instances_and_no_part_is_too_short(count, threads, monkeypatch):
-    monkeypatch.setattr(maps, "FEWEST_POINTS", 8)
-    step = maps._Step("map0", Nest(count, ()), 1.0)
+    monkeypatch.setattr(steps, "FEWEST_POINTS", 8)
+    step = steps.Step("map0", Nest(count, ()), 1.0)
     result = step.shares(threads).tolist()
     assert [begin for begin, _ in result] == [0, *(end for _, end in result[:-1])]
     assert result[-1][1] == count

@@ -10,7 +10,7 @@ from looped import unrolled
 
 import accumulus as acc
 from accumulus.tape.columns import Range, column, references_in
-from accumulus.targets.llvm import maps
+from accumulus.targets.llvm import steps
 from accumulus.targets.llvm.grids import PARTS, Across, divided, grid_of, rows_of
 from accumulus.targets.nests import Nest, copying
 
@@ -177,9 +177,9 @@ def test_rows_and_tables_give_the_same(function, kind, monkeypatch):
     results = []
     for by_rows in (True, False):
         if not by_rows:
-            monkeypatch.setattr(maps, "divided", lambda nest, *given: [nest])
-            monkeypatch.setattr(maps, "grid_of", lambda *given: None)
-            monkeypatch.setattr(maps.Across, "of", lambda *given: None)
+            monkeypatch.setattr(steps, "divided", lambda nest, *given: [nest])
+            monkeypatch.setattr(steps, "grid_of", lambda *given: None)
+            monkeypatch.setattr(steps.Across, "of", lambda *given: None)
         with unrolled(0):
             derivative = getattr(acc, kind)(f, **chosen, cache=False)
             given = {"vjp": (point, np.cos(function(*point))), "jvp": (point, tuple(map(np.sin, point)))}
@@ -230,8 +230,8 @@ def test_threads_share_rows(threads, monkeypatch):
     def f(A, x):
         return np.sum(np.sin(A * x - A[:, ::-1]), axis=0)
 
-    monkeypatch.setattr(maps, "MINIMUM_WORK", 1e-30)
-    monkeypatch.setattr(maps, "FEWEST_POINTS", 8)
+    monkeypatch.setattr(steps, "MINIMUM_WORK", 1e-30)
+    monkeypatch.setattr(steps, "FEWEST_POINTS", 8)
     with unrolled(0):
         alone = acc.value_and_jacobian(f, 1, cache=False)(A, x)
         shared = acc.value_and_jacobian(f, 1, cache=False, threads=threads)(A, x)

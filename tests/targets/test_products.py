@@ -7,7 +7,7 @@ import pytest
 
 import accumulus as acc
 from accumulus.targets import blas
-from accumulus.targets.llvm import maps, products
+from accumulus.targets.llvm import products, steps
 
 DRAW = np.random.default_rng(0)
 #: Rows, terms and columns: general products, rows, columns, and both.
@@ -39,14 +39,14 @@ def operands(layout, shape):
 @pytest.fixture
 def chosen(monkeypatch):
     """Names of the functions of all products, "" for those that Python computes."""
-    names, choose = [], maps.LLVMLoops._product
+    names, choose = [], steps.Steps._product
 
     def recorded(self, nest):
         step = choose(self, nest)
         names.append("" if step is None else step.function)
         return step
 
-    monkeypatch.setattr(maps.LLVMLoops, "_product", recorded)
+    monkeypatch.setattr(steps.Steps, "_product", recorded)
     return names
 
 
@@ -77,7 +77,7 @@ def test_derivatives_are_those_of_pythons_products(shape, chosen, monkeypatch):
 
     actual = acc.gradient(f, (0, 1), cache=False)(*arguments)
     names = set(chosen)
-    monkeypatch.setattr(maps, "blas", dict)
+    monkeypatch.setattr(steps, "blas", dict)
     expected = acc.gradient(f, (0, 1), cache=False)(*arguments)
     assert "" not in names
     assert "" in chosen
