@@ -9,6 +9,7 @@ import scipy.linalg
 import accumulus as acc
 from accumulus import Tape
 from accumulus.programs import graphs
+from accumulus.tape import program as sizes
 from accumulus.tape import systems
 from accumulus.tape.definite import is_semidefinite
 from accumulus.tape.operations import BY_NAME
@@ -200,6 +201,87 @@ def test_other_systems_keep_their_exchanges(system):
             value, result = jacobian(point)
             np.testing.assert_allclose(value, y, rtol=1e-11, atol=1e-11)
             np.testing.assert_allclose(result, by_x, rtol=1e-10, atol=1e-10)
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """Whether matrices were found to be definite, and on what they were recorded."""
+    results = []
+
+    def noted(tape, a):
+        results.append((type(tape), is_semidefinite(tape, a)))
+        return results[-1][1]
+
+    monkeypatch.setattr(systems, "is_semidefinite", noted)
+    return results
+
+
+@pytest.mark.parametrize("system", [*DEFINITE, *OTHERS])
+def test_forms_of_arrays_that_are_recorded_as_such(system, found, monkeypatch):
+    monkeypatch.setattr(sizes, "LONG", 2)
+    x = OTHERS[system] if system in OTHERS else np.random.default_rng(0).normal(size=DEFINITE[system][0])
+    value, slope = acc.value_and_jacobian(solving(system), cache=False)(x)
+    assert {kind for kind, _ in found} == {sizes.Program}
+    # a block of an indefinite matrix that is definite takes no exchanges, either
+    assert any(is_definite for _, is_definite in found) == (system in DEFINITE)
+    y, by_x = by_theorem(system, x)
+    condition = np.linalg.cond(system(x)[0])
+    np.testing.assert_allclose(value, y, rtol=1e-12 * condition, atol=1e-12 * condition)
+    np.testing.assert_allclose(slope, by_x, rtol=1e-10, atol=1e-10 * max(1.0, np.abs(by_x).max()) * condition)
+
+
+def many_slopes(x):
+    """Ten parameters of forty observations."""
+    slopes = np.exp(-x * np.linspace(0.0, 1.0, 40)[:, None])
+    return slopes.T @ slopes + 1e-2 * np.eye(len(x)), slopes.T @ np.ones(40)
+
+
+def kernel(x):
+    apart = x[:, None] - x[None, :]
+    return np.exp(-apart * apart) + 0.1 * np.eye(len(x)), np.sin(x)
+
+
+@pytest.mark.parametrize("system", [pendulums, kernel, many_slopes])
+@pytest.mark.parametrize("n", [7, 8, 10])
+def test_longer_arrays_need_no_exchanges_either(system, n, found):
+    x = np.random.default_rng(1).uniform(0.5, 2.5, n)
+    solution = acc.compile(solving(system), cache=False)(x)
+    assert all(is_definite for _, is_definite in found)
+    assert (found[0][0] is sizes.Program) == (n > 7 or system is many_slopes)
+    matrix, side = system(x)
+    condition = np.linalg.cond(matrix)
+    np.testing.assert_allclose(solution, np.linalg.solve(matrix, side), rtol=1e-13 * condition, atol=1e-13 * condition)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda gram, x: gram - 1e-3 * np.eye(8),
+        lambda gram, x: gram * np.where(np.arange(64) == 8, 1.5, 1.0).reshape(8, 8),
+        lambda gram, x: gram + np.outer(np.arange(8) == 0, np.arange(8) == 1) * x[0],
+        lambda gram, x: -gram,
+        lambda gram, x: gram + np.diag(x[:8]),
+    ],
+)
+def test_changed_products_with_the_transposed_matrix_are_not_taken_for_definite(change, found):
+    def f(x):
+        slopes = x.reshape(10, 8)
+        return np.linalg.solve(change(slopes.T @ slopes, x), x[:8])
+
+    x = np.random.default_rng(2).normal(size=80)
+    np.testing.assert_allclose(acc.compile(f, cache=False)(x), f(x), rtol=1e-8)
+    assert found
+    assert not any(is_definite for _, is_definite in found)
+
+
+def test_two_matrices_are_no_product_with_the_transposed_one(found):
+    def f(x):
+        one, other = x[:80].reshape(10, 8), x[80:].reshape(10, 8)
+        return np.linalg.solve(one.T @ other + np.eye(8), x[:8])
+
+    x = np.random.default_rng(3).normal(size=160)
+    np.testing.assert_allclose(acc.compile(f, cache=False)(x), f(x), rtol=1e-8)
+    assert not any(is_definite for _, is_definite in found)
 
 
 def test_all_kinds_of_first_derivatives_are_shorter(monkeypatch):

@@ -80,6 +80,11 @@ def _has_step(references: References, step: int) -> bool:
     return all((chunk[1:] - chunk[:-1] == step).all() for chunk in parts)
 
 
+def entry(operands: Column, k: int) -> int:
+    """Return one reference of a column."""
+    return operands.start + operands.step * k if isinstance(operands, Range) else int(operands[k])
+
+
 def references_in(operands: Column) -> References:
     """Return the references of a column as an array."""
     return operands.references if isinstance(operands, Range) else operands

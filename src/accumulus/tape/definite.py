@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Final
 
 from accumulus.tape.operations import BY_NAME
@@ -32,6 +32,12 @@ DEEPEST: Final = 160
 #: Largest number of products of terms for a matrix: more take time at each step of such a loop, fewer leave products of
 #: several matrices unproved.
 MOST_PRODUCTS: Final = 3_000
+#: Number of operations on each other in an entry down to which sums and products of matrices are multiplied out. More
+#: take time at each step of a loop, fewer leave products of several matrices unproved.
+SUMS: Final = 4
+#: Number of operations on each other by which values of programs over arrays are compared. More take time for each
+#: value, fewer take equal values for different ones.
+FORM: Final = 3
 _COS, _EXP = BY_NAME["cos"].code, BY_NAME["exp"].code
 _NONNEGATIVE: Final = frozenset(BY_NAME[name].code for name in ("exp", "exp2", "cosh", "sqrt", "abs"))
 
@@ -60,6 +66,8 @@ def is_semidefinite(tape: Tape, a: Sequence[Sequence[int]]) -> bool:
     """
     expansions = _Expansions(tape)
     try:
+        if not isinstance(tape, Tape) and _is_gram(expansions, a):
+            return True
         entries = [[dict(expansions.of(entry)) for entry in row] for row in a]
         if any(entries[i][j] != entries[j][i] for i, j in combinations(range(len(a)), 2)):
             return False
@@ -79,6 +87,7 @@ class _Expansions:
     def __init__(self, tape: Tape, *, keeping: bool = False) -> None:
         self.tape, self._keeping = tape, keeping
         self._known: dict[int, Polynomial] = {}
+        self._atoms: dict[Hashable, int] = {}
         self._depth = self._products = 0
 
     def of(self, reference: int) -> Polynomial:
@@ -103,6 +112,10 @@ class _Expansions:
         if r < tape.inputs:
             return {frozenset([(r, 1)]): Fraction(1)}
         code, arguments = tape.operation(r).code, tape.arguments(r)
+        if not arguments and not isinstance(tape, Tape) and self._depth <= SUMS:
+            summands = tape.summands(r)
+            if summands:
+                return self._sum(summands)
         if not arguments:  # of an input, or within a body
             return {frozenset([(r, 1)]): Fraction(1)}
         if code == NEGATIVE:
@@ -121,7 +134,35 @@ class _Expansions:
             return self._times(self.of(arguments[0]), {frozenset([(("/", arguments[1]), 1)]): Fraction(1)})
         if code in (_COS, _EXP) and not self._keeping and not self.of(arguments[0]):
             return {_ONE: Fraction(1)}  # the correlation of a value with itself
-        return {frozenset([(r, 1)]): Fraction(1)}
+        # of a program over arrays, equal operations have several references
+        atom = r if isinstance(tape, Tape) else self._atoms.setdefault(self._form(r, FORM), r)
+        return {frozenset([(atom, 1)]): Fraction(1)}
+
+    def _sum(self, summands: Sequence[tuple[int, ...]]) -> Polynomial:
+        """Return a sum of products."""
+        if len(summands) > TERMS:
+            raise _UnprovedError
+        total: Polynomial = {}
+        for factors in summands:
+            product = self.of(factors[0])
+            for factor in factors[1:]:
+                product = self._times(product, self.of(factor))
+            for monomial, c in product.items():
+                total[monomial] = total.get(monomial, Fraction(0)) + c
+        return total
+
+    def _form(self, r: int, depth: int) -> Hashable:
+        """Return what a value is, down to some depth: the same for values that are equal by their form."""
+        tape = self.tape
+        arguments = () if r < tape.inputs or not depth else tape.arguments(r)
+        if not arguments:
+            return ("constant", tape.value_of(r)) if r < 0 else r
+        code = tape.operation(r).code
+        if code in (_COS, _EXP):
+            polynomial = self.of(arguments[0])
+            signs = (1, -1) if code == _COS else (1,)
+            return code, frozenset(frozenset((m, sign * c) for m, c in polynomial.items()) for sign in signs)
+        return code, *(self._form(each, depth - 1) for each in arguments)
 
     def _times(self, one: Polynomial, two: Polynomial) -> Polynomial:
         """Return the product of two polynomials."""
@@ -143,6 +184,52 @@ class _Expansions:
         if isinstance(atom, int):
             return self.tape.operation(atom).code in _NONNEGATIVE
         return all(c > 0 and self.is_nonnegative(m) for m, c in self.of(atom[1]).items())
+
+
+# Products of a matrix with its transpose ------------------------------------------------------------------------------
+
+#: Largest number of products in AᵀA. More take time at each step of a loop, fewer leave larger ones to polynomials.
+MOST_IN_GRAM: Final = 20_000
+
+
+def _is_gram(expansions: _Expansions, a: Sequence[Sequence[int]]) -> bool:
+    """Return True for AᵀA + D as it is written in a program over arrays, with a diagonal D that is not negative."""
+    n, rows = len(a), []
+    for i in range(n):
+        pairs, added = _pairs_of(expansions, a[i][i])
+        if not all(x == y for x, y in pairs) or n * n * len(pairs) > MOST_IN_GRAM:
+            return False
+        if not all(c > 0 and expansions.is_nonnegative(monomial) for monomial, c in added.items()):
+            return False
+        rows.append([x for x, _ in pairs])
+    for i, j in permutations(range(n), 2):
+        pairs, added = _pairs_of(expansions, a[i][j])
+        if added or not len(pairs) == len(rows[i]) == len(rows[j]):
+            return False
+        if any({x, y} != {u, v} for (x, y), u, v in zip(pairs, rows[i], rows[j], strict=True)):
+            return False
+    return n > 0 and bool(rows[0])
+
+
+def _pairs_of(expansions: _Expansions, r: int) -> tuple[list[tuple[int, int]], Polynomial]:
+    """Return the factors of the products that a value sums, and what is added to these; no factors of other values."""
+    tape, added = expansions.tape, Polynomial({})
+    summands = tape.summands(r)
+    if not summands and tape.operation(r).code == ADD:
+        for one, other in permutations(tape.arguments(r)):
+            summands = tape.summands(one)
+            if summands:
+                added = expansions.of(other)
+                break
+    pairs = []
+    for first, *others in summands:
+        both = (first, *others)
+        if not others and tape.operation(first).code == MULTIPLY:
+            both = tape.arguments(first)
+        if len(both) != len("xy"):
+            return [], {}
+        pairs.append((both[0], both[1]))
+    return pairs, added
 
 
 # Sums of squares -----------------------------------------------------------------------------------------------------

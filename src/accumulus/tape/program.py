@@ -42,6 +42,7 @@ from accumulus.tape.columns import (
     are_equal,
     check_steps,
     column,
+    entry,
     fingerprint,
     owners_in,
     references_in,
@@ -737,6 +738,27 @@ class Program(MatrixOperations):
         maker = self._maker(reference)
         return () if maker is None else maker[1]
 
+    def summands(self, reference: int) -> list[tuple[int, ...]]:
+        """Return the products whose sum a value is, as references of their factors; none of other values.
+
+        Values of sums, and of products of matrices, have no single operation.
+        """
+        in_blocks = self.scalars is None and reference >= self.inputs
+        if not in_blocks or (self.promised is not None and reference >= self.promised.base):
+            return []
+        if self._segment is not None and reference in self._segment.here:
+            return []
+        block = self._blocks[bisect_right(self._blocks, reference, key=lambda block: block.start) - 1]
+        at = reference - block.start
+        if block.code == SUM and block.offsets is not None:
+            (terms,) = block.operands
+            return [(entry(terms, k),) for k in range(*block.offsets[at : at + 2].tolist())]
+        if block.code == MATMUL and block.opaque is None and block.shape is not None:
+            _, inner, n = block.shape
+            (left, right), (i, j) = block.operands, divmod(at, n)
+            return [(entry(left, i * inner + k), entry(right, k * n + j)) for k in range(inner)]
+        return []
+
     def is_boolean(self, reference: int) -> bool:
         """Return True for the result of a comparison or of a logical operation."""
         return reference >= 0 and self.operation(reference).result == "boolean"
@@ -768,7 +790,7 @@ class Program(MatrixOperations):
                 if a < 0:
                     arguments.append(self.constant(body.value_of(a)))
                 elif a < body.inputs:
-                    arguments.append(int(references_in(block.operands[a])[instance]))
+                    arguments.append(entry(block.operands[a], instance))
                 elif 0 <= output < len(body.outputs) and body.outputs[output] == a:
                     arguments.append(block.start + output * block.count + instance)
                 else:  # values within a body have no reference
@@ -776,7 +798,7 @@ class Program(MatrixOperations):
             return body.codes[end], tuple(arguments)
         if block.code == SUM or block.shape is not None:
             return None
-        return block.code, tuple(int(references_in(operands)[offset]) for operands in block.operands)
+        return block.code, tuple(entry(operands, offset) for operands in block.operands)
 
     # Reading -----------------------------------------------------------------------------------------------------
 
