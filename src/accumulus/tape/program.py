@@ -132,6 +132,8 @@ class Program(MatrixOperations):
     >>> from accumulus.tape.interpreter import evaluate
     >>> print(evaluate(tape, np.array([1.0, 2.0, 5.0])))
     [ 5. 12.]
+    >>> len(tape.summands(int(tape.outputs[1])))
+    2
     >>> product = int(y[0])
     >>> tape.operation(product).name, tape.arguments(product), tape.name(product), tape.is_boolean(product)
     ('multiply', (0, 2), 't3', False)
