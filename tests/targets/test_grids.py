@@ -157,6 +157,11 @@ FUNCTIONS = {
     "ends": lambda A, x, y: np.concatenate([x[:1] * y[0], x[2:] - 2.0 * x[1:-1] + x[:-2], [x[-1] * A[0, 0]]]),
     "clamped": lambda A, x, y: A.reshape(-1)[np.clip(np.arange(-5, 720), 0, 700)] ** 2 * x[0],
     "sums of three": lambda A, x, y: np.sqrt(np.sum(A.reshape(-1, 3) ** 2, axis=1)) * np.sum(A.reshape(-1, 3), axis=1),
+    "many columns": lambda A, x, y: np.prod([A[:, k] for k in range(29)], axis=0) * y,
+    "columns of many": lambda A, x, y: (
+        np.prod([np.outer(y, x).reshape(-1, 9)[:, k] for k in range(0, 9, 2)], axis=0)
+        + sum(np.outer(x, y)[:24, k] for k in range(24)).repeat(4)[:80]
+    ),
     "short rows": lambda A, x, y: np.sin(A[:, :9] * x[:9]) + y[:, np.newaxis],
     "long sums": lambda A, x, y: np.sum(A) * np.sum(np.outer(y, x), axis=0) + np.sum(x),
 }

@@ -47,6 +47,9 @@ from accumulus.targets.nests import Entries, Nest, Nests, OfMatrices, Place, Wor
 #: Approximate seconds to locate a number by a table. A larger estimate starts threads and compiles lanes for too little
 #: work, a smaller one leaves cores idle.
 FINDING: Final = 6e-10
+#: Largest number of operands with distances, but for those beside others, in a body. More take long to compile, since
+#: each is the transposition of as many vectors as these have lanes; fewer leave operands to tables.
+MOST_STRIDED: Final = 12
 #: Sums of this many vectors of terms in the mean add vectors, however few sums there are. A larger number adds terms of
 #: long sums one by one, a smaller one adds vectors up that have few terms.
 LONG_SUMS: Final = 2
@@ -257,7 +260,10 @@ class Steps:
                     chosen[k] = beside(leader, offset)
                     break
             else:
-                leaders[k] = used
+                if len(leaders) < MOST_STRIDED:
+                    leaders[k] = used
+                else:
+                    chosen[k], places[k] = TABLE, tables[k]
         steps = [leaders[k].step for k in sorted(leaders)]
         return tuple(chosen), Grid(nest.count // length, length, tuple(places), tuple(steps))
 
