@@ -274,6 +274,14 @@ def test_changed_products_with_the_transposed_matrix_are_not_taken_for_definite(
     assert not any(is_definite for _, is_definite in found)
 
 
+def test_sums_of_values_within_bodies_are_not_followed(monkeypatch):
+    """Such values have no references, so that the sum has no arguments."""
+    tape = sizes.Program(9)
+    entries = tape.apply("add", np.arange(9), np.arange(9)[::-1])
+    monkeypatch.setattr(tape, "arguments", lambda reference: ())
+    assert not is_semidefinite(tape, entries.reshape(3, 3).tolist())
+
+
 def test_two_matrices_are_no_product_with_the_transposed_one(found):
     def f(x):
         one, other = x[:80].reshape(10, 8), x[80:].reshape(10, 8)

@@ -215,8 +215,9 @@ def _pairs_of(expansions: _Expansions, r: int) -> tuple[list[tuple[int, int]], P
     """Return the factors of the products that a value sums, and what is added to these; no factors of other values."""
     tape, added = expansions.tape, Polynomial({})
     summands = tape.summands(r)
-    if not summands and tape.operation(r).code == ADD:
-        for one, other in permutations(tape.arguments(r)):
+    arguments = tape.arguments(r)  # none within a body
+    if not summands and arguments and tape.operation(r).code == ADD:
+        for one, other in permutations(arguments):
             summands = tape.summands(one)
             if summands:
                 added = expansions.of(other)
