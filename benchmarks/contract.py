@@ -222,7 +222,8 @@ def _seconds(run: Callable[[], Any]) -> float:
     """The median of repeated runs."""
     found: list[float] = []
     run()
-    while sum(found) < REPEATED or len(found) < 3:
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < REPEATED or len(found) < 3:
         start = time.perf_counter()
         run()
         found.append(time.perf_counter() - start)
