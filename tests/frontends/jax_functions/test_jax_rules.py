@@ -146,6 +146,33 @@ def test_rules_that_are_linear_are_those_of_jax_at_first_and_second_order(name, 
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
+#: Rules for arrays of n entries whose derivatives are zero, some of them only entry by entry.
+WITH_ZEROS = {
+    "zero": lambda x, g, n: jnp.zeros(n),
+    "masked": lambda x, g, n: g * jnp.asarray(np.arange(n) % 2.0),
+    "one entry": lambda x, g, n: g @ jnp.asarray(np.diag(np.arange(n) == 1) * 1.0),
+    "matrix of zeros": lambda x, g, n: jnp.zeros((n, n)) @ g,
+    "half": lambda x, g, n: jnp.where(np.arange(n) > 1, g, 0.0) * jnp.cosh(x),
+}
+
+
+@pytest.mark.parametrize("by", [by_vjp, by_jvp, lambda rule: by_jvp(rule, again=False)])
+@pytest.mark.parametrize("name", WITH_ZEROS)
+@pytest.mark.parametrize("n", [3, 70])
+def test_zeros_of_rules_are_those_of_one_order(name, by, n):
+    function, x = by(lambda x, g: WITH_ZEROS[name](x, g, n)), np.linspace(0.1, 1.0, n)
+
+    def f(x):
+        return jnp.sum(function(x * x) * x) + function(x)[0] ** 2
+
+    first = jax.grad if by is by_vjp else jax.jacfwd
+    got = acc.value_gradient_hessian(f, **FAST)(x)
+    with jax.enable_x64(True):
+        expected = jax.jit(lambda x: (f(x), first(f)(x), jax.jacfwd(first(f))(x)))(jnp.asarray(x))
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
 def test_clipped_cotangents_of_jaxs_documentation_are_refused_and_recorded_by_jax_itself():
     @jax.custom_vjp
     def clip_gradient(x):

@@ -195,16 +195,20 @@ class _Rule:
         return values, dict(zip(self.results, slopes_within, strict=True))
 
     def _moving(self, slope: Any, *, always: bool) -> Any:
-        """Return a derivative whose zeros are those of this order alone, or of every order if `always`."""
+        """Return a derivative whose zeros are those of this order alone, or of every order if `always`.
+
+        Operations on arrays may turn out to be zeros later, when they are written out entry by entry.
+        """
         tape, references = self.call.tape, references_of(self.call.tape, slope)
-        constant = references < 0
-        if not constant.any():
+        constant, in_loops = references < 0, tape.in_loops(0)
+        if not (constant.any() or in_loops):
             return slope
-        zero = tape.constant(1.0)  # attach(x, 1) has no derivatives
-        if not always:
-            entry = next(r for x in self.operands for r in x.references.flat if r >= 0)
-            zero = int(tape.apply("attach", tape.constant(REST), tape.apply("attach", int(entry), zero)))
-        return TracedArray(tape, np.where(constant, zero, references))
+        one = tape.constant(1.0)  # attach(x, 1) has no derivatives
+        entry = next(r for x in self.operands for r in x.references.flat if r >= 0)
+        moving = int(tape.apply("attach", tape.constant(REST), tape.apply("attach", int(entry), one)))
+        if in_loops and not constant.all():
+            references = tape.apply("add", references, moving)
+        return TracedArray(tape, np.where(constant, one if always else moving, references))
 
     def _applied(self, x: Sequence[Any], side: Sequence[Any]) -> tuple[list[Any], Any]:
         """Return the results and the derivatives along tangents, or weighted by cotangents, as the rule has them."""
