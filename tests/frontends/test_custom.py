@@ -229,7 +229,7 @@ def test_products_call_rules_and_form_no_jacobian(names, target, jax):
         (lambda: gradient(p), expected.sum(axis=0), {"vjp": 3}),
         (lambda: pulled((p,), W[0])[1][0], W[0] @ expected, {}),
         (lambda: pulled((p,), W)[1][0], W @ expected, {}),
-        (lambda: pushed((p,), (V[0],))[1], expected @ V[0], {"jvp": 4}),
+        (lambda: pushed((p,), (V[0],))[1], expected @ V[0], {"jvp": 5}),
         (lambda: pushed((p,), (V,))[1], V @ expected.T, {}),
         (lambda: acc.linear_operator(several, **options)(p) @ V[0], expected @ V[0], {}),
     ):

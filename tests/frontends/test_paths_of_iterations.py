@@ -163,6 +163,20 @@ def test_the_derivative_of_a_path_is_said(f):
     assert "slopes across paths of an iteration" in str(report)
 
 
+@pytest.mark.parametrize("n", [1, 2, 30, 100])
+def test_the_derivative_of_a_path_of_arrays_is_said(n):
+    def roots(a):
+        low, high = np.zeros(n), np.full(n, 3.0)
+        for _ in range(20):
+            middle = 0.5 * (low + high)
+            is_above = middle * middle > a
+            low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
+        return 0.5 * (low + high)
+
+    with pytest.warns(IterationWarning, match=r"path that its iteration takes.*acc\.implicit"):
+        acc.jacobian(roots, cache=False)(np.linspace(2.0, 2.5, n))
+
+
 @pytest.mark.parametrize("f", OF_SOLUTIONS)
 def test_nothing_is_said_of_other_derivatives(f):
     with warnings.catch_warnings():

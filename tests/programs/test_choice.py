@@ -285,6 +285,25 @@ class TestSparsity:
             assert pattern.dtype == bool
             np.testing.assert_array_equal(pattern.toarray(), matrix.astype(bool).toarray())
 
+    @pytest.mark.parametrize("n", [3, 30, 100])
+    @pytest.mark.parametrize(
+        "f",
+        [
+            lambda x, ends: np.diag(ends) @ x,
+            lambda x, ends: (np.diag(ends) * x) @ np.cos(ends),
+            lambda x, ends: np.outer(x, ends)[-1],
+            lambda x, ends: np.kron(x, [1.0, 0.0]),
+            lambda x, ends: np.where(ends > 0, np.sin(x), 1.0) * x[::-1] * ends,
+        ],
+    )
+    def test_zeros_of_constant_arrays(self, f, n):
+        x, ends = np.linspace(0.3, 1.7, n), (np.arange(n) % (n - 1) == 0) * 1.0
+        pattern = acc.jacobian(lambda x: f(x, ends), **QUICK).sparsity(x)
+        sparse = acc.jacobian(lambda x: f(x, ends), sparse="csr", **QUICK)(x)
+        np.testing.assert_array_equal(pattern.indices, sparse.indices)
+        np.testing.assert_array_equal(pattern.indptr, sparse.indptr)
+        assert pattern.nnz == np.count_nonzero(sparse.data)
+
     @pytest.mark.parametrize("make", [acc.hessian, acc.value_gradient_hessian])
     def test_of_hessians(self, make):
         x = np.linspace(0.3, 1.7, 6)

@@ -221,12 +221,12 @@ def flags(x):
 def recurrent_network(x):
     """A table of zeros and ones, and two operations on all units, one after the other."""
     table = np.random.default_rng(3).integers(-1, 2, (20, 6)) * 1.0
-    hidden, cell, loss = np.zeros(6), np.ones(6), 0.0
+    hidden, cell, loss = [0.0] * 6, [1.0] * 6, 0.0
     for before, after in pairwise(table):
-        gate = np.tanh(before * x[:6] + hidden * x[6:12] + x[12:18])
-        cell = cell * gate + np.sin(hidden * x[18:24])
-        hidden = gate * np.tanh(cell)
-        loss = loss + np.sum(after * hidden) - np.log(np.sum(np.exp(hidden)))
+        gate = [np.tanh(before[k] * x[k] + hidden[k] * x[6 + k] + x[12 + k]) for k in range(6)]
+        cell = [cell[k] * gate[k] + np.sin(hidden[k] * x[18 + k]) for k in range(6)]
+        hidden = [gate[k] * np.tanh(cell[k]) for k in range(6)]
+        loss = loss + sum(after[k] * hidden[k] for k in range(6)) - np.log(sum(map(np.exp, hidden)))
     return loss
 
 

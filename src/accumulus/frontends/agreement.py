@@ -39,7 +39,7 @@ from accumulus.frontends.written_out import warn
 from accumulus.tape.error_bounds import UNIT, compare
 from accumulus.tape.interpreter import ON_PATH, outputs_at, run
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.program import Program
+from accumulus.tape.program import MOST_UNROLLED, Program
 from accumulus.tape.tape import SELECT, Tape
 
 #: Distances of the nearby points from the given arguments, relative to the arguments. Greater distances leave the
@@ -311,9 +311,7 @@ def _greatest(entries: NDArray[Any]) -> float:
 
 def _is_implicit(program: Program) -> bool:
     """Return True if the program has implicit values, such as eigenvalues, which the function gets from a library."""
-    if program.scalars is not None:
-        return _ATTACH in program.scalars.codes
-    return any(_ATTACH in block.codes for block in program.blocks)
+    return program.uses(_ATTACH)
 
 
 def _changed_by(
@@ -437,8 +435,16 @@ def iteration_of(recording: Recording) -> str | None:
         loops = [place for place in often if place[2].startswith("while")]
         file, line, source = (loops or often)[0]
         return f"{file}, line {line}: {source}"
-    tape = recording.program.scalars
+    tape = _with_selections(recording)
     return "" if tape is not None and _are_in_turn(tape) else None
+
+
+def _with_selections(recording: Recording) -> Tape | None:
+    """Return the straight line of a program that selects values; None if it does not, or would be long."""
+    program = recording.program
+    if not (program.uses(SELECT) and program.is_writable) or program.operations > MOST_UNROLLED:
+        return program.scalars
+    return recording.written_out().tape
 
 
 def _are_in_turn(tape: Tape) -> bool:
@@ -476,7 +482,7 @@ def tell_of_iteration(
     around = [point + side * span * direction for span in SPANS for side in (1.0, -1.0)]
     points = np.stack([point, *around])
     holds = where_it_holds(recording, points)
-    tape = recording.program.scalars
+    tape = _with_selections(recording)
     values = []
     with suppress(AccumulusError, ArithmeticError, ValueError, np.linalg.LinAlgError), np.errstate(all="ignore"):
         for at, is_same in zip(points, holds.tolist(), strict=True):

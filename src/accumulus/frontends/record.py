@@ -61,6 +61,7 @@ from accumulus.repetition.recorded_loops import with_recurrences
 from accumulus.repetition.roll import are_many, is_long_and_simplified, rolled
 from accumulus.tape.live import settled
 from accumulus.tape.passes import moved
+from accumulus.tape.prices import LOOPS, WRITTEN
 from accumulus.tape.program import Program
 from accumulus.tape.tape import SELECT
 
@@ -96,9 +97,8 @@ def record(
         static: positions of arguments that are constants although they are numeric or contain numbers.
         check: True to compare the recording with the function, which then runs on numbers at up to three points, see
             `accumulus.frontends.agreement`.
-        arrays: True to record operations on long arrays as loops, which are kept if they have many operations, and to
-            turn repetition in long programs into loops.
-        at_once: True to treat all arrays as long.
+        arrays: True to record operations on arrays as loops, and to turn repetition in long programs into loops.
+        at_once: True to record operations on numbers as blocks, too.
         decides: True to answer decisions on traced values as at the given arguments, and keep them as guards; False to
             refuse them.
         captured: variables that the function reads, with their present values, if the caller watches them already.
@@ -159,24 +159,21 @@ def record(
     def verified(recording: Recording, refusal: TraceError | None) -> bool:
         return check and verify_recording(function, arguments, recording, refusal, captured)
 
-    make = partial(_checked, function, recorded, verified, opened, arrays=arrays, check=check, tells=tells)
+    make = partial(
+        _checked, function, recorded, verified, opened, arrays=arrays, at_once=at_once, check=check, tells=tells
+    )
     recording = make()
     # it may remember its last arguments, and have returned what it remembers; after a run near them, it does not
     if check and recording.guards and not holds_nearby(arguments, recording):
         with suppress(Exception):
             run_nearby(function, arguments, static, Spread())
         recording = make()
-    elif check and captured is not None and _has_selects(recording) and captured.changes():
+    elif check and captured is not None and recording.program.uses(SELECT) and captured.changes():
         recording = make()  # the check ran it near them
     line = iteration_of(recording) if check else None
     if line is not None and point is not None:
         tell_of_iteration(name_of(function), recording, line, point, lambda at: recorded(opened, at)[0])
     return recording
-
-
-def _has_selects(recording: Recording) -> bool:
-    program = recording.program
-    return any(SELECT in part.codes for part in (program.blocks if program.scalars is None else [program.scalars]))
 
 
 def _checked(
@@ -186,6 +183,7 @@ def _checked(
     opened: Callable[..., Program],
     *,
     arrays: bool,
+    at_once: bool,
     check: bool,
     tells: bool,
 ) -> Recording:
@@ -197,10 +195,13 @@ def _checked(
         verified: compares a recording with it, given a refusal that it caught; True if all was compared.
         opened: makes an empty program.
         arrays: as for `record`.
+        at_once: as for `record`.
         check: as for `record`.
         tells: as for `record`.
     """
     recording, refusal, opened = _with_zero_signs(recorded, opened)
+    if arrays and not at_once and _has_short_blocks(recording.program):
+        recording = recording.written_out()
     is_straight = recording.program.is_straight
     if is_straight and recording.tape.signed_zeros:
         recording = recording.computing(settled(recording.tape))
@@ -232,6 +233,17 @@ def _checked(
     if is_long:
         warn_written_out(name_of(function), recording.program, loop, recording.why_written)
     return recording
+
+
+def _has_short_blocks(program: Program) -> bool:
+    """Return True if blocks of a long program are so short that it is prepared sooner in a straight line, or its loops.
+
+    Those of loops that are not recorded as loops: their iterations are looked for among operations on numbers.
+    """
+    operations = program.operations
+    if program.is_straight or not are_many(operations) or not program.is_writable:
+        return False
+    return WRITTEN.cost(operations, operations).prepare < LOOPS.cost(program.text, operations).prepare
 
 
 def _with_zero_signs(

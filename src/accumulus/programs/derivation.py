@@ -474,4 +474,4 @@ def _fixed(tape: Program, references: NDArray[np.int64]) -> NDArray[np.int64]:
 def has_attached(tape: Program) -> bool:
     """Return True if the program, or a loop that it calls, has values with attached derivatives."""
     loops = [each.body for each in tape.calls if isinstance(each, Repeated)]
-    return any(_ATTACH in block.codes for block in tape.blocks) or any(map(has_attached, loops))
+    return tape.uses(_ATTACH) or any(map(has_attached, loops))

@@ -43,7 +43,7 @@ from accumulus.progress import PATIENCE
 from accumulus.repetition.instances import by_instance
 from accumulus.repetition.roll import are_many, rolled
 from accumulus.tape.interpreter import outputs_at
-from accumulus.tape.prices import LOOPS, MOST_WRITTEN, POINTS, WRITTEN
+from accumulus.tape.prices import LOOPS, MOST_WRITTEN, WRITTEN
 from accumulus.tape.program import ManyBlocksError, Program
 from accumulus.targets import Call
 
@@ -83,7 +83,7 @@ def program_of(
     if kind.factored:
         return _factored(recording, selection, preparation, first, shared)
     works_on_arrays = _works_on_arrays(recording.program)
-    lowered = _lowered(recording, kind, selection, preparation, loops)
+    lowered = cheaper_form(recording, kind, selection, preparation, loops)
     if kind.seeds is Seeds.SERIES:
         lowered = recording = taylor_recording(lowered, selection, preparation, points)
         kind, selection = replace(kind, seeds=Seeds.NONE), Selection.of(())
@@ -109,8 +109,12 @@ def _works_on_arrays(program: Program) -> bool:
 # Forms of a recording ------------------------------------------------------------------------------------------------
 
 
-def _lowered(
-    recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation, loops: bool | None
+def cheaper_form(
+    recording: Recording,
+    kind: DerivativeKind,
+    selection: Selection,
+    preparation: Preparation,
+    loops: bool | None = None,
 ) -> Recording:
     """Return the recording in the form whose derivatives cost less, or in the demanded one, as for `program_of`."""
     if loops is False:
@@ -307,19 +311,21 @@ def _factored(
     """
     from accumulus.programs.operators import as_sparse_matrix, factored
 
-    if not recording.program.is_straight:
-        operations = len(recording.program)
-        written = WRITTEN.cost(operations, 2 * operations)
-        few = written.prepare <= PATIENCE and not recording.program.calls
-        try:
-            made, nonzeros = as_sparse_matrix(_grouped(recording, preparation), selection, preparation)
-            if 2 * LOOPS.number * nonzeros <= written.total / POINTS or not few:
-                return CompiledProgram.of(made, preparation, first, shared)
-        except ManyBlocksError:
-            pass
-        except SizeError:
-            if not few:
-                raise
+    program = recording.program
+    if not program.is_straight:
+        written = WRITTEN.cost(len(program), 2 * len(program))
+        few = written.prepare <= PATIENCE and not program.calls
+        if not few or written.total > LOOPS.cost(program.text, program.operations).total:
+            try:
+                made, nonzeros = as_sparse_matrix(_grouped(recording, preparation), selection, preparation)
+                in_loops = LOOPS.cost(program.text, program.operations + 2 * nonzeros)
+                if not few or in_loops.total <= written.total:
+                    return CompiledProgram.of(made, preparation, first, shared)
+            except ManyBlocksError:
+                pass
+            except SizeError:
+                if not few:
+                    raise
         with preparation.stage("trace"):
             recording = recording.written_out()
     return CompiledProgram.of(factored(recording, selection, preparation), preparation, first, shared)

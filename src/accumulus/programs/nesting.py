@@ -42,7 +42,6 @@ from accumulus.tape.columns import column, references_in
 from accumulus.tape.moving import Moving, replayed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
-from accumulus.tape.tape import to_bytes
 
 _MULTIPLY: Final = BY_NAME["multiply"].code
 _ATTACH: Final = BY_NAME["attach"].code
@@ -297,15 +296,13 @@ def nesting_key(
     recording: Recording, kind: DerivativeKind, selection: Selection, options: Options, constants: dict[int, float]
 ) -> Hashable:
     """Return a key of everything that determines a derivative; None if the point does, too, or a part has no hash."""
-    if not recording.program.is_straight or selection.places is not None:
+    program = recording.program
+    if selection.places is not None or program.uses(_ATTACH):
         return None
-    tape = recording.tape
-    if _ATTACH in tape.codes:
-        return None
-    ways = tape.signed_zeros, tape.literal
+    ways = program.signed_zeros, program.is_straight and recording.tape.literal
     form = recording.argument_shapes, recording.result_shapes, recording.structure
     numbers = tuple(constants), np.array([*constants.values()]).tobytes()
-    key = to_bytes(tape), ways, form, kind, selection, options, numbers
+    key = program.content(), ways, form, kind, selection, options, numbers
     try:
         hash(key)
     except TypeError:  # an executor, or a constant in the result's structure, without a hash

@@ -18,7 +18,7 @@ from accumulus.programs.derivation import differentiated, straight_line
 from accumulus.programs.derived import derived
 from accumulus.programs.graphs import connected, inputs_of
 from accumulus.programs.kinds import DerivativeKind
-from accumulus.programs.lowering import Recorded, graph_of
+from accumulus.programs.lowering import Recorded, cheaper_form, graph_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.results import Results
 from accumulus.programs.selection import Selection
@@ -87,6 +87,7 @@ def sparsity_of(recorded: Recorded) -> Any:
 def _derived(recorded: Recorded) -> tuple[Recording, Nonzeros]:
     """Return the recording to differentiate and the nonzeros of its derivatives, of loops where they fit."""
     recording, kind, selection, preparation, *_ = recorded
+    recording = cheaper_form(recording, kind, selection, preparation)
     if not recording.program.is_straight:
         with suppress(SizeError):
             if kind.first is not None:

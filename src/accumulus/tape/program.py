@@ -62,16 +62,12 @@ from accumulus.tape.tape import Tape, to_bytes
 #: Size of an array from which on available memory is checked before its operations are recorded. A smaller one checks
 #: often for nothing, a larger one may run out of memory without an explanation.
 LARGE: Final = 1 << 24
-#: Size of an array from which on its operations are recorded as loops; shorter arrays gain nothing as blocks. A smaller
-#: one gives up simplifications between entries, and passes values through memory; a larger one writes out more
-#: operations, which take longer to prepare.
+#: Size of an array from which on it is not written out entry by entry within the body of a loop, and its entries, if
+#: they are indices, may stay numbers of the program. A smaller one makes loops of few iterations within others; with a
+#: larger one, bodies take longer to prepare.
 LONG: Final = 64
 #: Maximum number of operations on array entries that are written out while a program is recorded.
 MOST_UNROLLED: Final = MOST_IN_RECURRENCES
-#: Least number of entries of short arrays, in the mean over operations, for which they are recorded as loops if their
-#: operations are too many to be written out. Fewer leave blocks of few instances, each of which takes as much time to
-#: prepare as this number of operations on entries; more write out long loops over small matrices.
-SHORT: Final = 24
 #: Maximum number of operations of a recurrence that is written out; recurrences lose little as loops. More take longer
 #: to prepare, as one long chain; with fewer, short recurrences lose simplifications between steps.
 MOST_UNROLLED_STEPS: Final = 200
@@ -113,7 +109,7 @@ class Program(MatrixOperations):
         signed_zeros: if True, formulas keep the sign of every zero, see `Tape`.
         most: largest number of blocks; more raise `ManyBlocksError`.
         joins: if True, equal blocks share one.
-        scalar: if True, operations on numbers, and on entries of short arrays, are on one tape until the first loop.
+        scalar: if True, operations on numbers are on one tape until the first operation on an array, or loop.
         loops: if False, there are no loops, and all operations are on that tape.
         literal: if True, that tape keeps operations as they are recorded, see `Tape`.
 
@@ -121,7 +117,7 @@ class Program(MatrixOperations):
         scalars: that tape, until there is a loop; it has the references and outputs of the program.
         unrolled: number of operations on entries of arrays, if they are written out.
         is_long: True if these are too many to be written out.
-        is_mixed: True if operations were written out entry by entry before they turned out to be too many.
+        is_mixed: True if operations were written out number by number before they turned out to be too many.
         blocks: blocks in an order of computation.
         outputs: references of the values that the program returns.
 
@@ -163,6 +159,8 @@ class Program(MatrixOperations):
     [2.38629436 1.         1.        ]
     >>> Program.of(Tape(2)).inputs, Program(inputs=1).adopt_constants(tape)
     (2, True)
+    >>> rebuilt.content() == tape.content() != Program(inputs=4).content(), rebuilt.uses(BY_NAME["log"].code)
+    (True, False)
     """
 
     def __init__(
@@ -191,8 +189,6 @@ class Program(MatrixOperations):
         self.scalars: Tape | None = Tape(inputs, signed_zeros=signed_zeros, literal=literal) if scalar else None
         self.unrolled, self.is_long, self.is_mixed = 0, not scalar, False
         self._size = inputs
-        #: Number of operations on short arrays that were written out, and of their entries.
-        self._short_operations = self._short_entries = 0
         self._blocks: list[Block] = []
         self._lines: list[Lines] = []
         #: The last scalar operations, which are not blocks yet.
@@ -291,14 +287,8 @@ class Program(MatrixOperations):
         if work >= LONG:
             self.unrolled += work
         self.is_long |= self.unrolled > MOST_UNROLLED or steps > MOST_UNROLLED_STEPS
-        if self.scalars is not None and (entries >= LONG or steps > MOST_UNROLLED_STEPS):
+        if self.scalars is not None and (entries > 1 or steps > MOST_UNROLLED_STEPS):
             self.begin_loops()
-        elif self.scalars is not None and entries > 1:
-            self._short_operations += 1
-            self._short_entries += max(entries, work // 4)  # of products, which count more
-            if self._short_entries > max(MOST_UNROLLED, SHORT * self._short_operations):
-                self.is_long = self.is_mixed = True  # so that they are recorded anew
-                self.begin_loops()
         return self.scalars is None
 
     def begin_loops(self) -> None:
@@ -846,6 +836,24 @@ class Program(MatrixOperations):
             if block.code in (GATHER, SCATTER):
                 is_sensitive[self.owners(block.operands[1])] = True
         return is_sensitive[:-1]
+
+    def uses(self, code: int) -> bool:
+        """Return True if there is an operation with this code."""
+        return any(code in part.codes for part in (self.blocks if self.scalars is None else [self.scalars]))
+
+    def content(self) -> tuple[Hashable, ...]:
+        """Return a key that programs share if their blocks, constants (bit for bit) and outputs are equal, alone.
+
+        It may contain opaque functions, which need not have a hash.
+        """
+        if self.scalars is not None:
+            return (to_bytes(self.scalars),)
+        columns = [column(self.outputs), *(each for block in self.blocks for each in _compared(block))]
+        tables = b"".join(each.tobytes() for each in columns if not isinstance(each, Range))
+        ranges = tuple(each if isinstance(each, Range) else len(each) for each in columns)
+        bodies = [None if block.body is None else to_bytes(block.body) for block in self.blocks]
+        parts = [(block.code, block.count, block.shape, block.opaque) for block in self.blocks]
+        return self.inputs, self.constants.tobytes(), ranges, tables, *zip(parts, bodies, strict=True)
 
     def _note_owners(self) -> None:
         """Find the owners of all ranges of new blocks at once."""

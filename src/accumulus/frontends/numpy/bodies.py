@@ -21,7 +21,7 @@ from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.interpreter import Writing
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.program import LONG, MOST_UNROLLED
+from accumulus.tape.program import MOST_UNROLLED
 from accumulus.tape.segments import Lines
 from accumulus.tape.tape import Tape
 
@@ -147,7 +147,7 @@ def instances(tape: Any, body: Body, columns: Sequence[Column], count: int) -> A
         return unflatten(body.structure, empty)
     operands = [*columns, *(Range(reference, 0, count) for reference in body.taken.tolist())]
     work = count * max(body.tape.operations, 1)
-    if tape.in_loops(max(count, LONG) if work > MOST_UNROLLED else count, work):
+    if tape.in_loops(max(count, 2) if work > MOST_UNROLLED else count, work):
         with tape.located(body.lines):
             outputs = _in_blocks(tape, body.tape, operands, count)
     else:
