@@ -3,12 +3,14 @@
 The arithmetic is what a point takes in a batch. That is vectorised, so it is an underestimate for a single point and
 the overhead an overestimate. The function of two arguments computes the same from as many numbers, as f(y) times a
 factor that is given or constant. What a sparse matrix costs is compared with SciPy's constructor, given the same
-values and index arrays.
+values and index arrays. A bound call is compared with one by ctypes of the same machine code, with arguments that are
+converted already.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +31,7 @@ MICROSECONDS = 3.0
 TIMES = 2.0
 SPARSE_MICROSECONDS = 3.0
 WATCHED_MICROSECONDS = 2.0
+BOUND = 1.1
 #: The same dict holds all of them; lists and objects add words of their own.
 VARIABLES = 1_000
 SMALL = ("roe_flux", "robot_arm", "human_heart_dipole")
@@ -60,7 +63,7 @@ def table(settings: Settings) -> Table:
                 "JAX µs": 1e6 * median["JAX"] if "JAX" in median else "not installed",
             }
             rows.append(Row(cells, Goal(MICROSECONDS, overhead, unit=" µs more")))
-            more += _further(example, settings)
+            more += [*_further(example, settings), *_bound(example, settings)]
     return Table("call", "One Jacobian at one point, called from Python", [*rows, *more, _watched(settings)])
 
 
@@ -115,6 +118,36 @@ def _further(example: Example, settings: Settings) -> list[Row]:
     ]
     above = 1e6 * (timings["CSR"].median - timings["SciPy's constructor"].median)
     return [*rows, Row(cells("CSR"), Goal(SPARSE_MICROSECONDS, above, unit=" µs above SciPy's"))]
+
+
+def _bound(example: Example, settings: Settings) -> list[Row]:
+    """Values and Jacobian by a bound call, and written to arrays, against a call by ctypes and a plain one."""
+    derivative, x = acc.value_and_jacobian(example.function), np.array(example.point, float)
+    program = derivative.compile(x)
+    call = derivative.bind(x)
+    fresh = derivative(x)
+    if not all(np.array_equal(one, other) for one, other in zip(call(), fresh, strict=True)):
+        raise AssertionError(f"{example.name}: a bound call has other results than a call")
+    out = [np.empty_like(array) for array in fresh]
+    arrays = (x, *out)
+    native = program.native
+    by_ctypes = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * len(arrays), *[ctypes.c_int64] * 3)(
+        native.address
+    )
+    converted = (*(ctypes.c_void_p(array.ctypes.data) for array in arrays), *map(ctypes.c_int64, (0, 1, 1)))
+    runs: dict[str, Callable[[], Any]] = {
+        "bound": call,
+        "ctypes": lambda: by_ctypes(*converted),
+        "out=": lambda: derivative(x, out=out),
+        "call": lambda: derivative(x),
+    }
+    timings = measure(runs, settings.turns)
+
+    def row(name: str, other: str, reach: float) -> Row:
+        cells = {"function": f"{example.name}: {name}, value too", "call µs": 1e6 * timings[name].median}
+        return Row(cells, Goal(reach, timings[name].median / timings[other].median, unit=f"× {other}"))
+
+    return [row("bound", "ctypes", BOUND), row("out=", "call", 1.0)]
 
 
 def _ratio(timings: dict[str, Timing], name: str) -> float:

@@ -69,6 +69,29 @@ class Arguments:
             arrays.append(self._converted(x, k))
         return arrays
 
+    def bound(self, arguments: Sequence[Any]) -> list[Any]:
+        """Return all arguments, arrays as they are, and numbers as new arrays of shape ().
+
+        Raises:
+            ArgumentError: for arrays that the kernel would have to convert at each call.
+        """
+        self._check_count(arguments)
+        bound = []
+        for k, (given, shape) in enumerate(zip(arguments, self.shapes, strict=True)):
+            is_number = shape == () and not isinstance(given, np.ndarray)
+            x = self._converted(self._numbers(given, k), k).copy() if is_number else given
+            if shape is not None:
+                described = f"{x.dtype} of shape {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__
+                fits = type(x) is np.ndarray and x.shape == shape and x.dtype == self.dtype
+                if not fits or not (x.flags.c_contiguous and x.flags.aligned):
+                    raise ArgumentError(
+                        f"{numbered(self.name, k)} is {described}{', not C-contiguous or not aligned' * fits}; a bound "
+                        f"call reads it again each time: expected an array of {self.dtype}, C-contiguous, of shape "
+                        f"{shape}"
+                    )
+            bound.append(x)
+        return bound
+
     def batch(self, arguments: Sequence[Any], axes: Axes, transposed: bool) -> tuple[list[NDArray[Any]], int]:
         """Return the arguments of the kernel at many points, and the number of points."""
         arrays: list[NDArray[Any]] = []

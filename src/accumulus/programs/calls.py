@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -331,6 +332,126 @@ def _where_guards_hold(compute: Callable[..., Any], dtype: Any, ran: Ran) -> Cal
         return None
 
     return call
+
+
+def into_arrays(
+    compute: Callable[..., Any] | None, results: Results, shapes: Sequence[object], ran: Ran | None = None
+) -> Callable[[Sequence[Any], Any], Any]:
+    """Return the fast path that writes results at one point to the caller's array, or to a sequence of arrays.
+
+    It takes the arguments, and these arrays. Compiled code checks dtypes and memory layout.
+
+    Args:
+        compute: compiled function of the numeric arguments and the results; None if there is none.
+        results: layout of the results.
+        shapes: shapes of all arguments; None for constants.
+        ran: as for `one_point`.
+    """
+    if compute is None:
+        return no_fast_path
+    call = compute if ran is None else _where_guards_hold(compute, results.dtype, ran)
+    count, expected, make = len(shapes), results.shapes, results.maker(True)
+    numeric = [k for k, shape in enumerate(shapes) if shape is not None]
+    has_constants = len(numeric) < count
+
+    def write(arguments: Sequence[Any], out: Any) -> Any:
+        arrays = (out,) if type(out) is np.ndarray else out
+        if len(arguments) != count or type(arrays) not in (tuple, list) or len(arrays) != len(expected):
+            return NotImplemented
+        for array, shape in zip(arrays, expected, strict=True):
+            if type(array) is not np.ndarray or array.shape != shape:
+                return NotImplemented
+        if share_memory(arguments, arrays):
+            return NotImplemented
+        numbers = [arguments[k] for k in numeric] if has_constants else arguments
+        return make(arrays) if call(*numbers, *arrays) is None else NotImplemented
+
+    if has_constants or not results.is_single or results.finish(True) != [None]:
+        return write
+    (shape,) = expected
+
+    def write_one(arguments: Sequence[Any], out: Any) -> Any:
+        if type(out) is not np.ndarray or len(arguments) != count:
+            return write(arguments, out)
+        if out.shape != shape or share_memory(arguments, (out,)) or call(*arguments, out) is not None:
+            return NotImplemented
+        return out
+
+    return write_one
+
+
+def share_memory(arguments: Sequence[Any], arrays: Sequence[NDArray[Any]]) -> bool:
+    """Return True if an array to write to may overlap an argument or another such array."""
+    others = [x for x in arguments if isinstance(x, np.ndarray)]
+    for array in arrays:
+        owns = array.base is None
+        for x in others:
+            if x is array or (not (owns and x.base is None) and np.may_share_memory(x, array)):
+                return True  # arrays that own their memory do not overlap
+        others.append(array)
+    return False
+
+
+class BoundCall:
+    """A call at one point that reads the caller's arrays, and writes to them, each time; from `bind`.
+
+    Everything was checked when it was made, and nothing is allocated: write into the arguments, call, and read the
+    results. They hold the results of the last call. Several threads may call at the same time if each has a bound call
+    of its own; those of one program share its code.
+
+    Attributes:
+        arguments: arguments of the function, in order; numbers are arrays of shape (), to write into.
+        out: the results in their structure, an array for each; sparse ones are arrays of the nonzeros. Calls return it.
+
+    >>> import accumulus as acc
+    >>> x = np.array([1.0, 2.0, 3.0])
+    >>> call = acc.value_and_gradient(lambda x, scale: scale * x @ x).bind(x, 2.0)
+    >>> value, gradient = call()
+    >>> x[0], call.arguments[1][()] = 5.0, 0.5
+    >>> call() is call.out, value.item(), gradient.tolist()
+    (True, 19.0, [5.0, 2.0, 3.0])
+    """
+
+    __slots__ = ("_arrays", "_compute", "_holds", "_otherwise", "arguments", "out")
+
+    def __init__(
+        self,
+        compute: Callable[..., Any] | None,
+        arguments: Sequence[Any],
+        numeric: Sequence[int],
+        arrays: Sequence[NDArray[Any]],
+        out: Any,
+        otherwise: Callable[[Sequence[Any], Sequence[NDArray[Any]]], Any],
+        *,
+        guarded: bool,
+    ) -> None:
+        """Make a bound call.
+
+        Args:
+            compute: compiled function of the numeric arguments and the results; None if there is none.
+            arguments: all arguments.
+            numeric: positions of the numeric ones.
+            arrays: arrays of the results, in order.
+            out: the same arrays in the structure of the results.
+            otherwise: function of arguments and arrays that computes where the compiled function cannot.
+            guarded: True if the compiled function has one more result, which is 1 if its results are valid.
+        """
+        self.arguments, self.out = tuple(arguments), out
+        self._compute = no_fast_path if compute is None else compute
+        self._holds: Any = np.zeros((), arrays[0].dtype) if guarded else True
+        self._arrays = (*(arguments[k] for k in numeric), *arrays, *([self._holds] if guarded else []))
+        self._otherwise = partial(otherwise, self.arguments, arrays)
+
+    def __call__(self) -> Any:
+        """Compute the results from what the arguments hold now, and return `out`.
+
+        Raises:
+            CaseError: if the function takes another branch there, of a `CompiledProgram`, or of a derivative that was
+                loaded without it; what `out` holds then means nothing.
+        """
+        if self._compute(*self._arrays) is not None or not self._holds:
+            self._otherwise()
+        return self.out
 
 
 def beside_constants(fast: FastPath, shapes: Sequence[object], arguments: Sequence[Any]) -> FastPath:

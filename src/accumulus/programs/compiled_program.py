@@ -6,27 +6,30 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
+from accumulus.frontends.trees import unflatten
 from accumulus.memory import check_fits
 from accumulus.options import Objective, Options, check_threads
 from accumulus.programs.arguments import Arguments, Axes, InAxes, at_one_point, axes_of_points, mistakable
 from accumulus.programs.batches import arrays_of_points, first_point, in_parts, lazy_batch, moved_to_device, on_disk
 from accumulus.programs.calls import (
     BatchPoints,
+    BoundCall,
     FastPath,
     GuardedKernel,
     Ran,
     Settle,
     elsewhere,
+    into_arrays,
     many_points,
     no_fast_path,
     one_point,
+    share_memory,
     warn_of_nan,
 )
 from accumulus.programs.derivation import Derivation
@@ -137,7 +140,7 @@ class CompiledProgram:
 
     def __getstate__(self) -> dict[str, Any]:
         # fast paths and executors of searches belong to this process
-        process_bound = {"fast", "fast_nonzeros", "native", "_point", "_finish", "_has_constants", "_fast_batch"}
+        process_bound = {"fast", "fast_nonzeros", "native", "fast_into", "_point", "_fast_batch"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         return state | {"options": self.options.alone}
 
@@ -209,6 +212,29 @@ class CompiledProgram:
         self._check_guards(arguments)
         return self.at(arguments)
 
+    def bind(self, *arguments: Any, out: Any = None) -> BoundCall:
+        """Return a call without arguments that reads these arrays, and writes to `out`, each time.
+
+        Args:
+            *arguments: as for a call; arrays of the program's dtype, C-contiguous, or numbers.
+            out: arrays to write to, see `Derivative.__call__`; by default new ones.
+
+        Raises:
+            ArgumentError: for other arguments, and if `out` does not fit or overlaps them.
+        """
+        return self.bound(arguments, out, self.into)
+
+    def bound(self, arguments: Sequence[Any], out: Any, otherwise: Callable[..., Any]) -> BoundCall:
+        """Return a bound call, see `bind`; `otherwise` is called with arguments and results where guards fail."""
+        given, results = self._arguments.bound(arguments), self._results
+        new = [np.empty(shape, results.dtype) for shape in results.shapes] if out is None else out
+        arrays = results.check_out(new, None)
+        if share_memory(given, arrays):
+            raise ArgumentError("out overlaps an argument, or another array of out; expected memory of its own")
+        structured = unflatten(results.structure, arrays)
+        numeric, guarded = self._arguments.numeric, self.is_guarded
+        return BoundCall(self._point, given, numeric, arrays, structured, otherwise, guarded=guarded)
+
     def into(self, arguments: Sequence[Any], out: Any) -> Any:
         """Write the results at one point to the caller's arrays, and return these in the structure of the results.
 
@@ -220,53 +246,24 @@ class CompiledProgram:
         result = self.fast_into(arguments, arrays)
         if result is not NotImplemented:
             return result
-        if _share_memory(arguments, arrays):
+        if share_memory(arguments, arrays):
             raise ArgumentError("out overlaps an argument, or another array of out; expected memory of its own")
         self._check_guards(arguments)
         made = self._arrays(arguments)
         self.ran.calls += self.is_guarded
         for array, result in zip(arrays, made, strict=False):  # with guards, `made` has one array more
             array[...] = result.reshape(array.shape)
-        return self._finish(arrays)
-
-    def fast_into(self, arguments: Sequence[Any], out: Any) -> Any:
-        """Write results at one point to an array or a sequence of arrays; return NotImplemented for the slow path.
-
-        Compiled code checks dtypes and memory layout of arguments and results, but not whether they overlap.
-        """
-        compute, shapes, constants = self._point, self._results.shapes, self._has_constants
-        arrays = (out,) if type(out) is np.ndarray else out
-        if compute is None or type(arrays) not in (tuple, list) or len(arrays) != len(shapes):
-            return NotImplemented
-        for array, shape in zip(arrays, shapes, strict=True):
-            if type(array) is not np.ndarray or array.shape != shape:
-                return NotImplemented
-        if len(arguments) != len(self._arguments.shapes) or _share_memory(arguments, arrays):
-            return NotImplemented
-        numbers = [arguments[k] for k in self._arguments.numeric] if constants else arguments
-        if self.recording.guards:
-            holds = np.empty((), self.kernel.dtype)
-            if compute(*numbers, *arrays, holds) is not None or not holds:
-                return NotImplemented
-            self.ran.calls += 1
-        elif compute(*numbers, *arrays) is not None:
-            return NotImplemented
-        return self._finish(arrays)
+        return self._results.maker(True)(arrays)
 
     @cached_property
-    def _has_constants(self) -> bool:
-        """Return True if some arguments are passed to the function unchanged."""
-        return None in self._arguments.shapes
+    def fast_into(self) -> Callable[[Sequence[Any], Any], Any]:
+        """The fast path that writes to the caller's arrays, see `accumulus.programs.calls.into_arrays`."""
+        return into_arrays(self._point, self._results, self._arguments.shapes, self.ran if self.is_guarded else None)
 
     @cached_property
     def _point(self) -> Callable[..., Any] | None:
         """The compiled function of arguments and results at one point; None if there is none that makes all checks."""
         return None if self.options.check_finite else self.kernel.point()
-
-    @cached_property
-    def _finish(self) -> Callable[[Sequence[NDArray[Any]]], Any]:
-        """Function that builds the returned value from all arrays."""
-        return self._results.maker(True)
 
     def at(self, arguments: Sequence[Any], *, matrices: bool = True) -> Any:
         """Call the program at a point inside its guards, or within rounding of them."""
@@ -591,17 +588,6 @@ class CompiledProgram:
 
         point = self._arguments.point(arguments)
         return measure(self.kernel, lambda: self(*arguments), point, self.operations)
-
-
-def _share_memory(arguments: Sequence[Any], arrays: Sequence[NDArray[Any]]) -> bool:
-    """Return True if an array to write to may overlap an argument or another such array."""
-    for array in arrays:
-        for x in arguments:
-            if not isinstance(x, np.ndarray) or (x.base is None and array.base is None and x is not array):
-                continue  # arrays that own their memory do not overlap
-            if np.may_share_memory(x, array):
-                return True
-    return len(arrays) > 1 and any(np.may_share_memory(a, b) for a, b in combinations(arrays, 2))
 
 
 def _laid_out(derivation: Derivation, options: Options, pattern: Nonzeros | None = None) -> Results:

@@ -31,7 +31,7 @@ from accumulus.frontends.kinds import Spread, StandIn, as_reals, nearby_argument
 from accumulus.frontends.trees import Constant, Leaf, Structure, leaf_paths, opened
 from accumulus.programs.arguments import InAxes
 from accumulus.programs.batches import is_lazy, is_on_device
-from accumulus.programs.calls import no_fast_path
+from accumulus.programs.calls import BoundCall, no_fast_path
 from accumulus.programs.selection import Selection, arranged
 
 if TYPE_CHECKING:
@@ -353,6 +353,10 @@ class FormedProgram:
             out = keywords.pop("out")
             return self.program(*self._numbers(arguments, keywords), out=out)
         return self.program(*self._numbers(arguments, keywords))
+
+    def bind(self, *arguments: Any, out: Any = None, **keywords: Any) -> BoundCall:
+        """Return a call without arguments that reads these arrays each time, see `CompiledProgram.bind`."""
+        return self.program.bind(*self._numbers(arguments, keywords), out=out)
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
         """Return the values of the structural nonzeros, see `CompiledProgram.nonzeros`."""
