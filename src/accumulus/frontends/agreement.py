@@ -435,6 +435,8 @@ def iteration_of(recording: Recording) -> str | None:
         loops = [place for place in often if place[2].startswith("while")]
         file, line, source = (loops or often)[0]
         return f"{file}, line {line}: {source}"
+    if not recording.program.is_straight and _most_in_turn(recording.program) < SELECTIONS:
+        return None
     tape = _with_selections(recording)
     return "" if tape is not None and _are_in_turn(tape) else None
 
@@ -445,6 +447,15 @@ def _with_selections(recording: Recording) -> Tape | None:
     if not (program.uses(SELECT) and program.is_writable) or program.operations > MOST_UNROLLED:
         return program.scalars
     return recording.written_out().tape
+
+
+def _most_in_turn(program: Program) -> int:
+    """Return the largest number of selections that may follow each other in a program with loops."""
+    return sum(
+        1 if block.body is None or block.steps is None else block.body.codes.count(SELECT) * (len(block.steps) - 1)
+        for block in program.blocks
+        if SELECT in block.codes
+    )
 
 
 def _are_in_turn(tape: Tape) -> bool:

@@ -422,8 +422,7 @@ class BoundCall:
         arrays: Sequence[NDArray[Any]],
         out: Any,
         otherwise: Callable[[Sequence[Any], Sequence[NDArray[Any]]], Any],
-        *,
-        guarded: bool,
+        holds: NDArray[Any] | None,
     ) -> None:
         """Make a bound call.
 
@@ -434,12 +433,12 @@ class BoundCall:
             arrays: arrays of the results, in order.
             out: the same arrays in the structure of the results.
             otherwise: function of arguments and arrays that computes where the compiled function cannot.
-            guarded: True if the compiled function has one more result, which is 1 if its results are valid.
+            holds: array of a further result, which is 1 if the others are valid; None if there is none.
         """
         self.arguments, self.out = tuple(arguments), out
         self._compute = no_fast_path if compute is None else compute
-        self._holds: Any = np.zeros((), arrays[0].dtype) if guarded else True
-        self._arrays = (*(arguments[k] for k in numeric), *arrays, *([self._holds] if guarded else []))
+        self._holds: Any = True if holds is None else holds
+        self._arrays = (*(arguments[k] for k in numeric), *arrays, *([] if holds is None else [holds]))
         self._otherwise = partial(otherwise, self.arguments, arrays)
 
     def __call__(self) -> Any:

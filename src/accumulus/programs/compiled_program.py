@@ -232,8 +232,8 @@ class CompiledProgram:
         if share_memory(given, arrays):
             raise ArgumentError("out overlaps an argument, or another array of out; expected memory of its own")
         structured = unflatten(results.structure, arrays)
-        numeric, guarded = self._arguments.numeric, self.is_guarded
-        return BoundCall(self._point, given, numeric, arrays, structured, otherwise, guarded=guarded)
+        holds = np.zeros((), results.dtype) if self.is_guarded else None
+        return BoundCall(self._point, given, self._arguments.numeric, arrays, structured, otherwise, holds)
 
     def into(self, arguments: Sequence[Any], out: Any) -> Any:
         """Write the results at one point to the caller's arrays, and return these in the structure of the results.

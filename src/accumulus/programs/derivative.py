@@ -455,8 +455,9 @@ class Derivative:
         """Return a call without arguments that reads these arrays, and writes to `out`, each time.
 
         It checks nothing any more and allocates nothing, so that a call takes a tenth of a microsecond besides its
-        work: for solvers that call thousands of times. Write into the arrays and call. Variables that the function
-        captures keep the values that they have now.
+        work: for solvers that call thousands of times. Bind it where the function is defined, since rounding is judged
+        there. Then write into the arrays and call. Variables that the function captures keep the values that they have
+        now; a branch that is first taken later is recorded with those of then.
 
         Args:
             *arguments: as for a call, of the same shapes; arrays of the program's dtype, C-contiguous, in containers or

@@ -129,21 +129,24 @@ def test_rules_that_are_not_linear_are_refused(name, by):
         acc.gradient(lambda x: jnp.sum(function(x)), **FAST)(X)
 
 
+def check_second_order(function, by, x):
+    def f(x):
+        return jnp.sum(function(x * x) * x) + function(x)[0] ** 2
+
+    first = jax.grad if by is by_vjp else jax.jacfwd
+    got = acc.value_gradient_hessian(f, **FAST)(x)
+    with jax.enable_x64(True):
+        expected = jax.jit(lambda x: (f(x), first(f)(x), jax.jacfwd(first(f))(x)))(jnp.asarray(x))
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.sampled(4, each="name")
 @pytest.mark.parametrize("by", [by_vjp, by_jvp])
 @pytest.mark.parametrize("name", LINEAR)
 def test_rules_that_are_linear_are_those_of_jax_at_first_and_second_order(name, by):
     function = by(LINEAR[name])
-
-    def f(x):
-        return jnp.sum(function(x * x) * x) + function(x)[0] ** 2
-
-    first = jax.grad if by is by_vjp else jax.jacfwd
-    got = acc.value_gradient_hessian(f, **FAST)(X)
-    with jax.enable_x64(True):
-        expected = jax.jit(lambda x: (f(x), first(f)(x), jax.jacfwd(first(f))(x)))(jnp.asarray(X))
-    for one, other in zip(got, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+    check_second_order(function, by, X)
 
 
 #: Rules for arrays of n entries whose derivatives are zero, some of them only entry by entry.
@@ -161,16 +164,7 @@ WITH_ZEROS = {
 @pytest.mark.parametrize("n", [3, 70])
 def test_zeros_of_rules_are_those_of_one_order(name, by, n):
     function, x = by(lambda x, g: WITH_ZEROS[name](x, g, n)), np.linspace(0.1, 1.0, n)
-
-    def f(x):
-        return jnp.sum(function(x * x) * x) + function(x)[0] ** 2
-
-    first = jax.grad if by is by_vjp else jax.jacfwd
-    got = acc.value_gradient_hessian(f, **FAST)(x)
-    with jax.enable_x64(True):
-        expected = jax.jit(lambda x: (f(x), first(f)(x), jax.jacfwd(first(f))(x)))(jnp.asarray(x))
-    for one, other in zip(got, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+    check_second_order(function, by, x)
 
 
 def test_clipped_cotangents_of_jaxs_documentation_are_refused_and_recorded_by_jax_itself():
