@@ -142,6 +142,46 @@ def test_compiled_functions_take_numbers_of_all_kinds(dtype):
     assert out == np.array(np.float32(0.1), dtype) + 320.0
 
 
+@every_dtype
+def test_compiled_functions_compare_memory_if_none_follows_the_results(dtype):
+    shapes, count = [(3,), (), (0,)], 4
+    tape = Tape(count)
+    tape.outputs = [tape.multiply(tape.constant(2.0), k) for k in range(count)]
+    segments = [Segment(3, (0, 1, 2), (0, 1, 2)), Segment(1, (3,), (0,)), Segment(0, (), ())]
+    kernel = compile_tape(tape, segments, dtype=dtype, arguments=shapes)
+    point = kernel.point()
+    memory = np.arange(20.0).astype(dtype)
+    empty, number, x = np.empty(0, dtype), memory[10:11].reshape(()), memory[:3]
+    before = memory.copy()
+    for first, second, third in (
+        (memory[2:5], memory[11:12], empty),  # the last entry of the argument
+        (x, memory[11:12], empty),
+        (memory[8:11], memory[12:13], empty),  # the number
+        (memory[4:7], memory[6:7], empty),  # two results
+        (memory[4:7], memory[4:5], empty),
+        (memory[4:7], number, empty),
+        (memory[4:7], memory[7:8], memory[5:5]),  # within another, though nothing is in it
+        (memory[4:7], memory[7:8], memory[4:4]),
+    ):
+        assert point(x, number, np.empty(0, dtype), first, second, third, None) is NotImplemented
+        np.testing.assert_array_equal(memory, before)
+    same = np.empty(0, dtype)  # an array without entries, twice: the caller decides
+    assert point(x, number, same, memory[4:7], memory[7:8], same, None) is NotImplemented
+    for mark in (memory[15:18], np.empty(0, dtype), 1.0, True):  # no array or number stands for the mark
+        assert point(x, number, empty, memory[4:7], memory[7:8], np.empty(0, dtype), mark) is NotImplemented
+    assert point(x, number, empty, memory[4:7], memory[7:8], np.empty(0, dtype), None, None) is NotImplemented
+    assert point(x, number, empty, memory[4:7], memory[7:8], None) is NotImplemented
+    np.testing.assert_array_equal(memory, before)
+    for given_number in (number, 10.0, np.float64(10.0)):  # arrays that touch, and numbers without memory
+        memory[:] = before
+        assert point(x, given_number, empty, memory[3:6], memory[11:12], np.empty(0, dtype), None) is None
+        np.testing.assert_array_equal(memory[3:6], [0.0, 2.0, 4.0])
+        assert memory[11] == 20.0
+    memory[:] = before
+    assert point(x, number, empty, memory[3:6], memory[6:7], np.empty(0, dtype)) is None
+    np.testing.assert_array_equal(memory[:7], [0.0, 1.0, 2.0, 0.0, 2.0, 4.0, 20.0])
+
+
 def test_compiled_functions_reject_arguments_without_leaving_an_error():
     shapes = [(), (2,)]
     kernel = compile_tape(weighted_sum(shapes), whole(1), arguments=shapes)

@@ -13,8 +13,9 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from keyword import iskeyword
+from types import CodeType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -431,7 +432,7 @@ MOST: Final = 200
 DEEPEST: Final = 20
 
 
-class _Source:
+class FunctionSource:
     """Source lines of a function, and the objects that they refer to by name."""
 
     def __init__(self) -> None:
@@ -450,10 +451,20 @@ class _Source:
         self._objects[name] = value
         return name
 
+    def bind(self, **objects: Any) -> None:
+        """Bind objects to their own names."""
+        self._objects |= objects
+
     def function(self, head: str) -> Any:
         """Return the function of these lines."""
-        exec(f"def made({head}):\n    " + "\n    ".join(self.lines), self._objects)
+        exec(_compiled(f"def made({head}):\n    " + "\n    ".join(self.lines)), self._objects)
         return self._objects["made"]
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str) -> CodeType:
+    """Return the code of a text, from a cache: names do not depend on the objects, so functions share texts."""
+    return compile(text, "<generated>", "exec")
 
 
 def maker(structure: Structure, finish: Sequence[Callable[[Any], Any] | None] = ()) -> Callable[[Sequence[Any]], Any]:
@@ -467,18 +478,33 @@ def maker(structure: Structure, finish: Sequence[Callable[[Any], Any] | None] = 
     >>> make([1.0, 2.0])
     {'a': 1.0, 'b': '2.0'}
     """
-    count = sum(1 for _ in leaf_paths(structure))
-    if count > MOST or _depth(structure) > DEEPEST:
+    if not is_short(structure):
         return lambda leaves: unflatten(structure, _finished(leaves, finish))
-    source = _Source()
-    names = [source.fresh() for _ in range(count)]
-    converted = [
-        f"{source.named(convert)}({name})" if convert is not None else name
-        for name, convert in zip(names, finish or [None] * count, strict=True)
-    ]
-    source.lines += [f"[{', '.join(names)}] = leaves", f"return {_made(structure, iter(converted), source)}"]
+    source = FunctionSource()
+    names = [source.fresh() for _ in leaf_paths(structure)]
+    tree = tree_expression(structure, names, finish, source)
+    source.lines += [f"[{', '.join(names)}] = leaves", f"return {tree}"]
     made: Callable[[Sequence[Any]], Any] = source.function("leaves")
     return made
+
+
+def is_short(structure: Structure) -> bool:
+    """Return True if code is generated for a structure, which has few leaves and levels."""
+    return sum(1 for _ in leaf_paths(structure)) <= MOST and _depth(structure) <= DEEPEST
+
+
+def tree_expression(
+    structure: Structure,
+    leaves: Sequence[str],
+    finish: Sequence[Callable[[Any], Any] | None],
+    source: FunctionSource,
+) -> str:
+    """Return the source of an expression that builds a tree from leaves of these names; `finish` as for `maker`."""
+    converted = [
+        f"{source.named(convert)}({name})" if convert is not None else name
+        for name, convert in zip(leaves, finish or [None] * len(leaves), strict=True)
+    ]
+    return _made(structure, iter(converted), source)
 
 
 def _finished(leaves: Sequence[Any], finish: Sequence[Callable[[Any], Any] | None]) -> Sequence[Any]:
@@ -491,7 +517,7 @@ def _depth(structure: Structure) -> int:
     return 1 + max(map(_depth, structure.parts), default=0) if isinstance(structure, Branch) else 0
 
 
-def _made(structure: Structure, leaves: Iterator[str], source: _Source) -> str:
+def _made(structure: Structure, leaves: Iterator[str], source: FunctionSource) -> str:
     """Return the source of an expression that builds a tree."""
     if isinstance(structure, Leaf):
         return next(leaves)
@@ -518,19 +544,17 @@ def reader(structures: Sequence[Structure], route: Sequence[int | str]) -> Reade
         structures: structure of each argument.
         route: position or keyword of each argument.
     """
-    if (
-        sum(1 for structure in structures for _ in leaf_paths(structure)) > MOST
-        or max(map(_depth, structures)) > DEEPEST
-    ):
+    if sum(1 for each in structures for _ in leaf_paths(each)) > MOST or not all(map(is_short, structures)):
         return None
-    source = _Source()
+    source = FunctionSource()
     by_position = [key for key in route if isinstance(key, int)]
     keywords = [key for key in route if isinstance(key, str)]
     places = {key: source.fresh() for key in route}
     refused = ": return None"
+    wrong_keywords = f"len(keywords) != {len(keywords)}" if keywords else "keywords"
     source.lines += [
         "try:",
-        f"    if len(arguments) != {len(by_position)} or len(keywords) != {len(keywords)}{refused}",
+        f"    if len(arguments) != {len(by_position)} or {wrong_keywords}{refused}",
         f"    [{', '.join(places[k] for k in sorted(by_position))}] = arguments",
         *(f"    {places[name]} = keywords[{name!r}]" for name in keywords),
     ]
@@ -547,7 +571,7 @@ def reader(structures: Sequence[Structure], route: Sequence[int | str]) -> Reade
     return made
 
 
-def _read(structure: Structure, value: str, source: _Source, leaves: list[str]) -> bool:
+def _read(structure: Structure, value: str, source: FunctionSource, leaves: list[str]) -> bool:
     """Append lines that read the leaves of a structure from a variable; return False if short code cannot read them."""
     refused = ": return None"
     if isinstance(structure, Leaf):
@@ -587,9 +611,13 @@ def _read(structure: Structure, value: str, source: _Source, leaves: list[str]) 
         keys = list(container.build(range(len(parts))))
         if any(type(key) is not str for key in keys):
             return False
+        found = [source.fresh() for _ in keys]
+        other = [f"{name} != {source.named(key)}" for name, key in zip(found, keys, strict=True)]
         source.lines += [
-            f"    if type({value}) is not {kind} or [*{value}] != {source.named(keys)}{refused}",
-            f"    {listed} = {value}.values()",
+            f"    if type({value}) is not {kind} or len({value}) != {len(keys)}{refused}",
+            f"    [{', '.join(found)}] = {value}",
+            *([f"    if {' or '.join(other)}{refused}"] if other else []),
+            *(f"    {part} = {value}[{name}]" for part, name in zip(parts, found, strict=True)),
         ]
     elif issubclass(container.kind, list | tuple) and container.rest is None:
         source.lines += [f"    if type({value}) is not {kind}{refused}", f"    {listed} = {value}"]

@@ -1,7 +1,4 @@
-"""Fast paths for calls of compiled code, with as little Python as possible, and points where guards fail.
-
-A fast path takes arguments unconverted. The compiled code checks their shapes and dtypes itself. If it cannot take
-them, it returns NotImplemented and has stored nothing; the slow path then converts them or raises an error.
+"""Points where guards fail, results that are NaN, and calls that are bound to arrays.
 
 The kernel of a recording that decides on values has one array more than there are results: 1 where all guards hold,
 else 0.
@@ -23,7 +20,6 @@ from accumulus.frontends.kinds import as_inputs, as_reals
 from accumulus.frontends.location import numbered
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.written_out import warn
-from accumulus.programs.results import Results
 from accumulus.tape.interpreter import NUMBERS, outputs_at, values
 from accumulus.tape.operations import OPERATIONS
 from accumulus.targets import Kernel
@@ -167,6 +163,39 @@ def _truths(count: int, transposed: bool, dtype: np.dtype[Any]) -> NDArray[Any]:
     return _MEMORY.entries[:size].view(dtype).reshape((1, count) if transposed else (count, 1))
 
 
+def where_guards_settle(
+    compute: Callable[..., Any], settle: Settle, ran: Ran, shared: tuple[bool, ...], transposed: bool, dtype: Any
+) -> Callable[..., Any]:
+    """Return a function of a batch's arguments and results that also computes points where guards fail.
+
+    Args:
+        compute: compiled function of the arguments, the results, and the truth values of guards.
+        settle: function that handles points where guards fail.
+        ran: counter of points where all guards hold.
+        shared: for each numeric argument, True if all points share it.
+        transposed: if True, points are on the last axis.
+        dtype: dtype of the truth values.
+    """
+    expected, leading = len(shared), shared.index(False)
+
+    def call(*arrays: Any) -> Any:
+        points = arrays[leading]
+        count = points.shape[-1 if transposed else 0]
+        holds = _truths(count, transposed, dtype)
+        answer = compute(*arrays, holds)
+        if answer is NotImplemented:
+            return NotImplemented
+        if not count or holds.min() > 0:
+            ran.points += count
+            return answer
+        X = [np.asarray(x, dtype) for x in arrays[:expected]]
+        results = [array.reshape((-1, count) if transposed else (count, -1)) for array in arrays[expected:]]
+        settle(BatchPoints(X, shared, transposed, 1), results, holds.reshape(-1))
+        return answer
+
+    return call
+
+
 def elsewhere(recording: Recording, name: str, arguments: Sequence[Any], where: str = "this point") -> CaseError:
     """Return the error for a point where a guard fails; it names the first failing guard.
 
@@ -251,145 +280,7 @@ def _first_not_finite(tape: Any, inputs: NDArray[np.float64]) -> str:
     return ""
 
 
-# Fast paths ----------------------------------------------------------------------------------------------------------
-
-#: Function from arguments to results, or to NotImplemented.
-FastPath = Callable[..., Any]
-
-
-def no_fast_path(*arguments: Any) -> Any:
-    """Return NotImplemented: the fast path of programs that have none."""
-    return NotImplemented
-
-
-def one_point(kernel: Kernel, results: Results, ran: Ran | None = None, *, matrices: bool = True) -> FastPath:
-    """Return the fast path for the numeric arguments of one point.
-
-    Args:
-        kernel: kernel to call.
-        results: layout of the results.
-        ran: counter of calls for a guarded program, whose last array is 1 if the guards hold; else its results are
-            invalid.
-        matrices: if True, return sparse derivatives as matrices, else as values of their nonzeros.
-    """
-    at_point = kernel.point()
-    if at_point is None:
-        return no_fast_path
-    compute = at_point
-    empty, dtype, shapes, finish = np.empty, kernel.dtype, results.shapes, results.finish(matrices)
-    # special cases for a known number of results halve the time of a call
-    if results.is_single:
-        (shape,), (convert,) = shapes, finish
-        if ran is not None:
-
-            def guarded(*arguments: Any) -> Any:
-                result, holds = empty(shape, dtype), empty((), dtype)
-                if compute(*arguments, result, holds) is not None or not holds:
-                    return NotImplemented
-                ran.calls += 1
-                return result if convert is None else convert(result)
-
-            return guarded
-
-        def one(*arguments: Any) -> Any:
-            result = empty(shape, dtype)
-            if compute(*arguments, result) is not None:
-                return NotImplemented
-            return result if convert is None else convert(result)
-
-        return one
-    if ran is not None:
-        compute = _where_guards_hold(compute, dtype, ran)
-    if results.is_pair:
-        (shape_1, shape_2), (convert_1, convert_2) = shapes, finish
-
-        def pair(*arguments: Any) -> Any:
-            first, second = empty(shape_1, dtype), empty(shape_2, dtype)
-            if compute(*arguments, first, second) is not None:
-                return NotImplemented
-            return first if convert_1 is None else convert_1(first), second if convert_2 is None else convert_2(second)
-
-        return pair
-
-    make = results.maker(matrices)
-
-    def several(*arguments: Any) -> Any:
-        arrays = [empty(shape, dtype) for shape in shapes]
-        return make(arrays) if compute(*arguments, *arrays) is None else NotImplemented
-
-    return several
-
-
-def _where_guards_hold(compute: Callable[..., Any], dtype: Any, ran: Ran) -> Callable[..., Any]:
-    """Return a function of arguments and results that counts calls, and returns NotImplemented if guards fail."""
-    empty = np.empty
-
-    def call(*arrays: Any) -> Any:
-        holds = empty((), dtype)
-        if compute(*arrays, holds) is not None or not holds:
-            return NotImplemented
-        ran.calls += 1
-        return None
-
-    return call
-
-
-def into_arrays(
-    compute: Callable[..., Any] | None, results: Results, shapes: Sequence[object], ran: Ran | None = None
-) -> Callable[[Sequence[Any], Any], Any]:
-    """Return the fast path that writes results at one point to the caller's array, or to a sequence of arrays.
-
-    It takes the arguments, and these arrays. Compiled code checks dtypes and memory layout.
-
-    Args:
-        compute: compiled function of the numeric arguments and the results; None if there is none.
-        results: layout of the results.
-        shapes: shapes of all arguments; None for constants.
-        ran: as for `one_point`.
-    """
-    if compute is None:
-        return no_fast_path
-    call = compute if ran is None else _where_guards_hold(compute, results.dtype, ran)
-    count, expected, make = len(shapes), results.shapes, results.maker(True)
-    numeric = [k for k, shape in enumerate(shapes) if shape is not None]
-    has_constants = len(numeric) < count
-
-    def write(arguments: Sequence[Any], out: Any) -> Any:
-        arrays = (out,) if type(out) is np.ndarray else out
-        if len(arguments) != count or type(arrays) not in (tuple, list) or len(arrays) != len(expected):
-            return NotImplemented
-        for array, shape in zip(arrays, expected, strict=True):
-            if type(array) is not np.ndarray or array.shape != shape:
-                return NotImplemented
-        if share_memory(arguments, arrays):
-            return NotImplemented
-        numbers = [arguments[k] for k in numeric] if has_constants else arguments
-        return make(arrays) if call(*numbers, *arrays) is None else NotImplemented
-
-    if has_constants or not results.is_single or results.finish(True) != [None]:
-        return write
-    (shape,) = expected
-
-    def write_one(arguments: Sequence[Any], out: Any) -> Any:
-        if type(out) is not np.ndarray or len(arguments) != count:
-            return write(arguments, out)
-        if out.shape != shape or share_memory(arguments, (out,)) or call(*arguments, out) is not None:
-            return NotImplemented
-        return out
-
-    return write_one
-
-
-def share_memory(arguments: Sequence[Any], arrays: Sequence[NDArray[Any]]) -> bool:
-    """Return True if an array to write to may overlap an argument or another such array."""
-    others = [x for x in arguments if isinstance(x, np.ndarray)]
-    for array in arrays:
-        owns = array.base is None
-        for x in others:
-            if x is array or (not (owns and x.base is None) and np.may_share_memory(x, array)):
-                return True  # arrays that own their memory do not overlap
-        others.append(array)
-    return False
+# Bound calls ----------------------------------------------------------------------------------------------------------
 
 
 class BoundCall:
@@ -436,7 +327,7 @@ class BoundCall:
             holds: array of a further result, which is 1 if the others are valid; None if there is none.
         """
         self.arguments, self.out = tuple(arguments), out
-        self._compute = no_fast_path if compute is None else compute
+        self._compute = (lambda *_: NotImplemented) if compute is None else compute
         self._holds: Any = True if holds is None else holds
         self._arrays = (*(arguments[k] for k in numeric), *arrays, *([] if holds is None else [holds]))
         self._otherwise = partial(otherwise, self.arguments, arrays)
@@ -451,104 +342,3 @@ class BoundCall:
         if self._compute(*self._arrays) is not None or not self._holds:
             self._otherwise()
         return self.out
-
-
-def beside_constants(fast: FastPath, shapes: Sequence[object], arguments: Sequence[Any]) -> FastPath:
-    """Return the fast path for all arguments; constants must be identical (``is``) to those in `arguments`."""
-    constants = [(k, arguments[k]) for k, shape in enumerate(shapes) if shape is None]
-    numeric = [k for k, shape in enumerate(shapes) if shape is not None]
-    if any(isinstance(constant, np.ndarray) for _, constant in constants):
-        return no_fast_path  # entries of the array may change
-
-    def call(*operands: Any) -> Any:
-        if len(operands) != len(shapes):
-            return NotImplemented
-        for k, constant in constants:
-            if operands[k] is not constant:
-                return NotImplemented
-        return fast(*[operands[k] for k in numeric])
-
-    return call
-
-
-def many_points(
-    kernel: Kernel, results: Results, shared: tuple[bool, ...], transposed: bool, settle: Settle | None = None
-) -> Callable[[Sequence[Any], Any, int], Any]:
-    """Return the fast path for batches on one thread, a function of numeric arguments, `out`, and a number of threads.
-
-    Args:
-        kernel: kernel to call.
-        results: layout of the results.
-        shared: for each numeric argument, True if all points share it.
-        transposed: if True, points are on the last axis.
-        settle: for a guarded program, the function that handles points where guards fail.
-    """
-    compute = kernel.many(shared, transposed)
-    if compute is None:
-        return no_fast_path
-    expected, leading, axis = len(shared), shared.index(False), -1 if transposed else 0
-    most = kernel.most_points  # a longer call of compiled code could not be interrupted
-    if settle is not None:
-        compute = _settled(compute, settle, shared, transposed, kernel.dtype)
-        kernel = GuardedKernel(kernel, settle)
-
-    def points_of(arguments: Sequence[Any], threads: int) -> int:
-        """Return the number of points; -1 if the slow path has to compute them."""
-        points = arguments[leading] if len(arguments) == expected else None
-        if type(points) is not np.ndarray or not points.ndim:
-            return -1
-        count: int = points.shape[axis]
-        return -1 if count > most or (threads > 1 and kernel.threads_for(count, threads) > 1) else count
-
-    def several(arguments: Sequence[Any], out: Any, threads: int) -> Any:
-        count = points_of(arguments, threads)
-        if count < 0:
-            return NotImplemented
-        arrays = kernel.allocate(count, transposed) if out is None else results.check_out(out, count, transposed)
-        if compute(*arguments, *arrays) is not None:
-            return NotImplemented
-        return results.rebuild(arrays, count, transposed)
-
-    if not results.is_single:
-        return several
-    (shape,), (convert,) = results.shapes, results.finish_batch(transposed)
-    dtype, at_one_point = kernel.dtype, slice(None, -1) if transposed else slice(1, None)
-
-    def one(arguments: Sequence[Any], out: Any, threads: int) -> Any:
-        if out is None:
-            count = points_of(arguments, threads)
-            if count < 0:
-                return NotImplemented
-            out = aligned((*shape, count) if transposed else (count, *shape), dtype)
-        elif threads > 1 or type(out) is not np.ndarray or len(arguments) != expected:
-            return several(arguments, out, threads)
-        elif out.shape[at_one_point] != shape or out.shape[axis] > most:
-            return NotImplemented
-        # `compute` checks that all arrays have the same number of points
-        if compute(*arguments, out) is not None:
-            return NotImplemented
-        return out if convert is None else convert(out)
-
-    return one
-
-
-def _settled(
-    compute: Callable[..., Any], settle: Settle, shared: tuple[bool, ...], transposed: bool, dtype: Any
-) -> Callable[..., Any]:
-    """Return a function of a batch's arguments and results that also computes points where guards fail."""
-    expected, leading = len(shared), shared.index(False)
-
-    def call(*arrays: Any) -> Any:
-        points = arrays[leading]
-        count = points.shape[-1 if transposed else 0]
-        holds = _truths(count, transposed, dtype)
-        if compute(*arrays, holds) is not None:
-            return NotImplemented
-        X = [np.asarray(x, dtype) for x in arrays[:expected]]
-        results = [
-            array.reshape((-1, count) if transposed else (count, -1)) if count else array for array in arrays[expected:]
-        ]
-        settle(BatchPoints(X, shared, transposed, 1), results, holds.reshape(-1))
-        return None
-
-    return call

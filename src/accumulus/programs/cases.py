@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +28,20 @@ from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.recorder import Recording
 from accumulus.options import Options
-from accumulus.programs.arguments import Axes
-from accumulus.programs.calls import BatchPoints, FastPath, GuardedKernel, Settle, no_fast_path
+from accumulus.programs.arguments import Axes, InAxes
+from accumulus.programs.batches import first_point
+from accumulus.programs.calls import BatchPoints, GuardedKernel, Settle
 from accumulus.programs.compiled_program import CompiledProgram
+from accumulus.programs.fast_paths import FastPath, no_fast_path
 from accumulus.programs.rewritten import without_dead
 from accumulus.tape.interpreter import copied
 from accumulus.tape.live import signed_zeros
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Kernel, Segment, compile_tape
+
+if TYPE_CHECKING:
+    from accumulus.programs.derivative import Derivative
 
 #: Maximum size in bytes of results that a further program computes at once, unless a single point has more. Larger
 #: parts take memory beside the results, smaller ones make more calls.
@@ -48,6 +55,10 @@ MANY: Final = 500
 #: Fraction of a batch's points that have to belong to one case for its program to compute all points first. A larger
 #: one partitions batches that one program nearly computes, a smaller one computes more points twice.
 MOSTLY: Final = 0.7
+
+
+#: Attributes of programs that hold fast paths for one point.
+PathName = Literal["fast", "fast_nonzeros", "fast_into"]
 
 
 class GrownError(Exception):
@@ -160,29 +171,30 @@ class Cases:
         programs, kernel = self._partition
         return None if kernel is None or programs is not self.programs else points.run(kernel)[0].reshape(-1)
 
-    def fast_batch(self, axes: Axes, transposed: bool, make: Callable[[BatchPoints], CompiledProgram]) -> FastPath:
+    def fast_batch(
+        self, in_axes: InAxes, axes: Axes, transposed: bool, make: Callable[[BatchPoints], CompiledProgram]
+    ) -> FastPath:
         """Return the fast path for batches, see `CompiledProgram.fast_batch`; `make` as for `_settled`."""
         first = self.programs[0]
         if not self.is_guarded:
-            return first.fast_batch(axes, transposed)
+            return first.fast_batch(in_axes, axes, transposed)
         cached: dict[int, tuple[CompiledProgram, FastPath]] = {}
 
-        def call(arguments: Sequence[Any], out: Any, threads: int) -> Any:
+        def call(*arguments: Any) -> Any:
             if self.is_partitioned:
                 return NotImplemented
             lead = self.recent[0]
             if id(lead) not in cached:  # the entry keeps the program alive, so that its id stays unique
-                cached[id(lead)] = lead, lead.fast_batch(axes, transposed, _settled(self, lead, make))
+                cached[id(lead)] = lead, lead.fast_batch(in_axes, axes, transposed, _settled(self, lead, make))
             try:
-                return cached[id(lead)][1](arguments, out, threads)
+                return cached[id(lead)][1](*arguments)
             except (CaseError, GrownError):  # another program has to lead, or the layout of results has changed
                 return NotImplemented
 
         return call
 
-    def fast(self, *, matrices: bool = True) -> FastPath:
-        """Return the fast path for one point, which tries the programs in turn, see `accumulus.programs.calls`."""
-        name = "fast" if matrices else "fast_nonzeros"
+    def fast(self, name: PathName = "fast") -> FastPath:
+        """Return the fast path of this name for one point, which tries the programs in turn."""
         first: FastPath = getattr(self.programs[0], name)
         if not self.is_guarded or first is no_fast_path:
             return first
@@ -207,6 +219,35 @@ class Cases:
             return NotImplemented
 
         return call
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Chunks of a batch of Dask arrays, computed by the workers, for a function that decides on values."""
+
+    derivative: Derivative
+    point: tuple[Any, ...]
+    shared: tuple[bool, ...]
+    #: Lengths of the expected arrays.
+    lengths: list[int]
+
+    def arrays_along(self, axes: Axes, arguments: Sequence[Any]) -> tuple[NDArray[Any], ...]:
+        """Return the arrays of a chunk, see `CompiledProgram.arrays_along`."""
+        first = [*map(first_point, arguments, axes)]
+        cases, program = self.derivative._compiled(first, "batch", self.shared)
+        if [segment.length for segment in program.kernel.segments] != self.lengths:
+            raise self._grown()
+        make = partial(self.derivative._further, self.point, self.shared)
+        try:
+            return program.arrays_along(axes, arguments, cases.kernel(program, make))
+        except GrownError:
+            raise self._grown() from None
+
+    def _grown(self) -> CaseError:
+        return CaseError(
+            f"{self.derivative.__name__} met a new case while chunks were computed, with structural nonzeros that the "
+            "earlier ones do not have; call it at a point of each case before the batch"
+        )
 
 
 def _laid_out_alike(programs: list[CompiledProgram]) -> list[CompiledProgram]:

@@ -20,25 +20,21 @@ from accumulus.programs.batches import arrays_of_points, first_point, in_parts, 
 from accumulus.programs.calls import (
     BatchPoints,
     BoundCall,
-    FastPath,
     GuardedKernel,
     Ran,
     Settle,
     elsewhere,
-    into_arrays,
-    many_points,
-    no_fast_path,
-    one_point,
-    share_memory,
     warn_of_nan,
 )
 from accumulus.programs.derivation import Derivation
+from accumulus.programs.fast_paths import FastPath, into_arrays, many_points, no_fast_path, one_point
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.results import DerivativeBlock, Results
 from accumulus.programs.sparse import Nonzeros
 from accumulus.resubstitution.optimise import ByValue
 from accumulus.search.plan import Plan
 from accumulus.targets import Call, Kernel, Segment
+from accumulus.targets.kernel import share_memory
 
 if TYPE_CHECKING:
     from accumulus.programs.measured import Speed
@@ -135,12 +131,12 @@ class CompiledProgram:
     _derivation: Derivation | None = None
     #: Arguments of the last call for which guards were checked, and its results, until these are returned.
     _computed: tuple[Sequence[Any], Sequence[NDArray[Any]]] | None = None
-    #: The `in_axes` and `transposed` of the last batch, and the fast path for batches like it.
-    _fast_batch: tuple[InAxes, bool, FastPath] | None = None
+    #: Fast path for batches like the last one; None if there is none.
+    fast_batch_of_last: FastPath | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # fast paths and executors of searches belong to this process
-        process_bound = {"fast", "fast_nonzeros", "native", "fast_into", "_point", "_fast_batch"}
+        process_bound = {"fast", "fast_nonzeros", "native", "fast_into", "_point", "fast_batch_of_last"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         return state | {"options": self.options.alone}
 
@@ -204,11 +200,11 @@ class CompiledProgram:
             *arguments: arguments of the shapes that the program was compiled for.
             out: arrays to write the results to, see `Derivative.__call__`.
         """
-        if out is not None:
-            return self.into(arguments, out)
-        result = self.fast(*arguments)
+        result = self.fast(*arguments) if out is None else self.fast_into(arguments, out)
         if result is not NotImplemented:
             return result
+        if out is not None:
+            return self.into(arguments, out)
         self._check_guards(arguments)
         return self.at(arguments)
 
@@ -242,10 +238,10 @@ class CompiledProgram:
             ArgumentError: if `out` has another shape, dtype or memory order, or overlaps an argument.
             CaseError: if a guard fails.
         """
-        arrays = self._results.check_out(out, None)
-        result = self.fast_into(arguments, arrays)
+        result = self.fast_into(arguments, out)
         if result is not NotImplemented:
             return result
+        arrays = self._results.check_out(out, None)
         if share_memory(arguments, arrays):
             raise ArgumentError("out overlaps an argument, or another array of out; expected memory of its own")
         self._check_guards(arguments)
@@ -256,8 +252,8 @@ class CompiledProgram:
         return self._results.maker(True)(arrays)
 
     @cached_property
-    def fast_into(self) -> Callable[[Sequence[Any], Any], Any]:
-        """The fast path that writes to the caller's arrays, see `accumulus.programs.calls.into_arrays`."""
+    def fast_into(self) -> FastPath:
+        """The fast path that writes to the caller's arrays, see `accumulus.programs.fast_paths.into_arrays`."""
         return into_arrays(self._point, self._results, self._arguments.shapes, self.ran if self.is_guarded else None)
 
     @cached_property
@@ -311,7 +307,7 @@ class CompiledProgram:
 
     @cached_property
     def fast(self) -> FastPath:
-        """The fast path for the numeric arguments of one point, see `accumulus.programs.calls`."""
+        """The fast path for the numeric arguments of one point, see `accumulus.programs.fast_paths`."""
         return self._fast_path(matrices=True)
 
     @cached_property
@@ -371,10 +367,11 @@ class CompiledProgram:
             )
         return self._results.pattern
 
-    def fast_batch(self, axes: Axes, transposed: bool, settle: Settle | None = None) -> FastPath:
-        """Return the fast path for numeric arguments with these axes of points, see `accumulus.programs.calls`.
+    def fast_batch(self, in_axes: InAxes, axes: Axes, transposed: bool, settle: Settle | None = None) -> FastPath:
+        """Return the fast path for numeric arguments with these axes of points, see `accumulus.programs.fast_paths`.
 
         Args:
+            in_axes: axes as the caller passes them.
             axes: axis of points of each argument; None if it is shared.
             transposed: if True, points are on the last axis.
             settle: function that handles points where guards fail; required if there are guards.
@@ -384,7 +381,9 @@ class CompiledProgram:
         usual = [len(shape) if transposed else 0 for shape in shapes]
         if self.options.check_finite or any(axis not in (None, to) for axis, to in zip(along, usual, strict=True)):
             return no_fast_path
-        return many_points(self.kernel, self._results, tuple(axis is None for axis in along), transposed, settle)
+        shared, ran = tuple(axis is None for axis in along), self.ran if self.is_guarded else None
+        threads = self.options.threads
+        return many_points(self.kernel, self._results, shared, transposed, in_axes, threads, ran, settle)
 
     def batch(
         self,
@@ -400,19 +399,17 @@ class CompiledProgram:
             ArgumentError: for an argument or `out` of a wrong shape or dtype; without `in_axes`, also if the axes are
                 ambiguous.
         """
-        if self._fast_batch is not None:
-            for_axes, across, fast = self._fast_batch
-            if type(for_axes) is type(in_axes) and for_axes == in_axes and across is transposed:
-                result = fast(arguments, out, self.options.threads if threads is None else check_threads(threads))
-                if result is not NotImplemented:
-                    return result
+        if self.fast_batch_of_last is not None:
+            result = self.fast_batch_of_last(arguments, out, threads, in_axes, transposed)
+            if result is not NotImplemented:
+                return result
         shapes, compiled_shapes = self._arguments.shapes_in(arguments), [self._arguments.shapes]
         axes = axes_of_points(in_axes, shapes, compiled_shapes, transposed, self.name)
         result = self.batch_along(axes, arguments, out=out, threads=threads, transposed=transposed)
         if None not in shapes and not isinstance(in_axes, list) and not self.is_guarded:
             at_one = [at_one_point(shape or (), axis) for shape, axis in zip(shapes, axes, strict=True)]
             if in_axes != "auto" or not mistakable(at_one, compiled_shapes):
-                self._fast_batch = in_axes, transposed, self.fast_batch(axes, transposed)
+                self.fast_batch_of_last = self.fast_batch(in_axes, axes, transposed)
         return result
 
     def batch_along(
@@ -496,7 +493,7 @@ class CompiledProgram:
         if [each.length for each in results.segments] == [each.length for each in self._results.segments]:
             return self
         renewed = copy.copy(self)
-        for name in ("fast", "fast_nonzeros", "native"):
+        for name in ("fast", "fast_nonzeros", "fast_into", "_point", "native"):
             vars(renewed).pop(name, None)
         renewed._results = results
         renewed.compile("point")

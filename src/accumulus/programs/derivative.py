@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError, CaseError, SizeError, TraceError
+from accumulus.errors import ArgumentError, SizeError, TraceError
 from accumulus.forks import Lock
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.calls import Reader, Restructured
@@ -21,8 +21,8 @@ from accumulus.frontends.location import name_of, numbered
 from accumulus.frontends.record import of_steps
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.variables import GONE
-from accumulus.options import Objective, Options, check_threads
-from accumulus.programs.arguments import Axes, InAxes, at_one_point, axes_of_points, mistakable, points_of_numbers
+from accumulus.options import Objective, Options
+from accumulus.programs.arguments import InAxes, at_one_point, axes_of_points, mistakable, points_of_numbers
 from accumulus.programs.assumptions import assumed_of_inputs, checked_assumptions, places_of
 from accumulus.programs.batches import (
     check_options,
@@ -34,11 +34,12 @@ from accumulus.programs.batches import (
     point_count,
     stand_in,
 )
-from accumulus.programs.calls import BatchPoints, BoundCall, FastPath, beside_constants, no_fast_path
-from accumulus.programs.cases import Cases, GrownError
+from accumulus.programs.calls import BatchPoints, BoundCall
+from accumulus.programs.cases import Cases, Chunks, GrownError, PathName
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derived import check_number, points_around
 from accumulus.programs.directions import Directed, seeded_signature, settled_seeds
+from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_path
 from accumulus.programs.forms import FormedProgram, Forms, axes_by_position, axes_of_numbers
 from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import DerivativeKind
@@ -65,6 +66,12 @@ MOST_ELSEWHERE = 32
 MOST_WRITTEN = 4_000
 
 
+#: Fast paths for one point with their programs, the last used first.
+FastPaths = tuple[tuple[Cases, FastPath], ...]
+#: Attributes that hold them.
+_ATTRIBUTES: Final[dict[PathName, str]] = {name: f"_{name}" for name in ("fast", "fast_nonzeros", "fast_into")}
+
+
 class Derivative:
     """Function that returns derivatives of another function; the result of `jacobian`, `gradient` and the like.
 
@@ -80,6 +87,14 @@ class Derivative:
 
     #: The compiled program is rewritten: it rounds otherwise than its recording, see `verify_recording`.
     is_rewritten: Final = True
+    #: For one point: paths to results, to values of nonzeros, and to results that are written to arrays of the caller.
+    _fast: FastPaths
+    _fast_nonzeros: FastPaths
+    _fast_into: FastPaths
+    #: Fast path for batches like the last one; None if there is none.
+    _fast_batch: FastPath | None
+    #: Function that is True if the variables that all these were compiled with are the very same (`Captured.is_same`).
+    _is_same: Callable[[], bool]
 
     def __init__(
         self,
@@ -117,16 +132,7 @@ class Derivative:
         self._options, self._request = options, request
         #: Programs by shapes of arguments and values of constant arguments.
         self._programs: dict[Hashable, Cases] = {}
-        #: Fast paths for one point, the last used first.
-        self._fast: tuple[tuple[Cases, FastPath], ...] = ()
-        #: Function that is True if the variables that `_fast` was compiled with are the very same (`Captured.is_same`).
-        self._is_same: Callable[[], bool] = always
-        #: True if a call has written to the caller's arrays, which programs then do at once.
-        self._has_written = False
-        #: Fast paths for the values of nonzeros.
-        self._fast_nonzeros: tuple[tuple[Cases, FastPath], ...] = ()
-        #: The `in_axes` and `transposed` of the last batch, and the fast path for batches like it.
-        self._fast_batch: tuple[InAxes, bool, FastPath] | None = None
+        self._drop_fast_paths()
         #: Copies for the values of captured variables in other threads and contexts, the last used first.
         self._elsewhere: tuple[Derivative, ...] = ()
         #: The last compiled program, and all programs for arguments of its shapes.
@@ -134,7 +140,8 @@ class Derivative:
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        process_bound = {"_fast", "_is_same", "_fast_nonzeros", "_fast_batch", "_lock", "_readers", "_read"}
+        fast = {"_fast", "_fast_nonzeros", "_fast_into", "_fast_batch", "_is_same"}
+        process_bound = {*fast, "_lock", "_readers", "_read"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         # executors of searches belong to this process; each copy watches for itself
         state |= {"_options": self._options.alone, "_programs": dict(self._programs), "_watched": copy(self._watched)}
@@ -145,7 +152,7 @@ class Derivative:
         held = state.pop("held")
         vars(self).update(state)
         self._last_form = state["_last_form"] or self
-        self._fast, self._is_same, self._fast_nonzeros, self._fast_batch = (), always, (), None
+        self._drop_fast_paths()
         self._readers, self._read = (), frozenset()
         self._lock = Lock()
         if not self._watched.resumes(held):
@@ -173,20 +180,24 @@ class Derivative:
             ArgumentError: for arguments of a wrong kind; if `out` has another shape, dtype or memory order, or overlaps
                 an argument. Nothing is written in this case.
         """
-        if not keywords:
-            try:
-                is_current = self._is_same() or self._is_current()
-            except GONE:
-                is_current = False
-            if is_current:
+        try:
+            is_current = self._is_same() or self._is_current()
+        except GONE:
+            is_current = False
+        if is_current:
+            if not keywords:
                 for _, fast in self._fast:
                     result = fast(*arguments)
                     if result is not NotImplemented:
                         return result
-        elif self._has_written and len(keywords) == 1 and "out" in keywords:
-            result = self._written_at_once(arguments, keywords["out"])
-            if result is not NotImplemented:
-                return result
+            elif "out" in keywords and len(keywords) == 1:
+                for _, fast in self._fast_into:
+                    result = fast(arguments, keywords["out"])
+                    if result is not NotImplemented:
+                        return result
+        if "out" in keywords and self._forms is not None and self._forms.takes_out:
+            out = keywords.pop("out")
+            return self(*arguments, **keywords) if out is None else self._into(arguments, keywords, out)
         for read, form in self._readers:
             numbers = read(arguments, keywords)
             if numbers is not None and form._holds():
@@ -194,9 +205,6 @@ class Derivative:
                     result = fast(*numbers)
                     if result is not NotImplemented:
                         return result
-        if "out" in keywords and self._forms is not None and self._forms.takes_out:
-            out = keywords.pop("out")
-            return self(*arguments, **keywords) if out is None else self._into(arguments, keywords, out)
         return self._call(arguments, keywords)
 
     def _into(self, positional: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
@@ -206,22 +214,27 @@ class Derivative:
                 f"out was passed to {self.__name__} inside a function that is recorded, where values are traced; "
                 "leave it out"
             )
+        for read, form in self._readers:
+            numbers = read(positional, keywords)
+            if numbers is not None and form._holds():
+                for _, fast in form._fast_into:
+                    result = fast(numbers, out)
+                    if result is not NotImplemented:
+                        self._last_form = form
+                        return result
         form, numbers = self._read_form(positional, keywords)
-        results = form._written(numbers, out)
-        self._has_written = form is self
-        return results
-
-    def _written_at_once(self, numbers: tuple[Any, ...], out: Any) -> Any:
-        """Return results that the last program writes; NotImplemented for the slow path, and with constants."""
-        last = self._last
-        if last is None or not self._watched.is_current or None in last[0].argument_shapes:
-            return NotImplemented
-        return last[1].fast_into(numbers, out)
+        return form._written(numbers, out)
 
     def _written(self, numbers: tuple[Any, ...], out: Any) -> Any:
-        """Return the results for positional arguments, written to the caller's arrays."""
-        result = self._written_at_once(numbers, out)
-        return result if result is not NotImplemented else self._compiled(numbers, "point")[1].into(numbers, out)
+        """Return the results for positional arguments on the slow path, written to the caller's arrays."""
+        here = self._here()
+        if here is not self:
+            return here._written(numbers, out)
+        cases, program = self._compiled(numbers, "point")
+        result = program.into(numbers, out)
+        if None not in cases.argument_shapes and not program.is_preliminary:
+            self._prefer("fast_into", cases, numbers)
+        return result
 
     def _call(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Return the results of a call on the slow path, which may compile a program."""
@@ -242,11 +255,11 @@ class Derivative:
         if result is NotImplemented:
             result = program.at(arguments)
         if not program.is_preliminary:
-            self._fast = self._preferred(self._fast, cases, fast, arguments, inline=True)
+            self._prefer("fast", cases, arguments, fast)
         return result
 
     def _holds(self) -> bool:
-        """Return True if no variable that `_fast` was compiled with has changed."""
+        """Return True if no variable that the fast paths were compiled with has changed."""
         try:
             return self._is_same() or self._is_current()
         except GONE:
@@ -325,25 +338,41 @@ class Derivative:
         >>> jac.batch(np.array([1.0, 2.0]), np.ones((1000, 2)), in_axes=(None, 0)).shape
         (1000, 2, 2)
         """
-        if not keywords and self._fast_batch is not None:
-            for_axes, across, fast = self._fast_batch
-            if type(for_axes) is type(in_axes) and for_axes == in_axes and across is transposed:
-                result = fast(arguments, out, self._options.threads if threads is None else check_threads(threads))
+        fast = self._fast_batch
+        if fast is not None and not keywords:
+            try:
+                is_current = self._is_same() or self._is_current()
+            except GONE:
+                is_current = False
+            result = fast(arguments, out, threads, in_axes, transposed) if is_current else NotImplemented
+            if result is not NotImplemented:
+                return result
+        for read, form in self._readers:
+            numbers = read(arguments, keywords)
+            fast = form._fast_batch
+            if numbers is None or fast is None:
+                continue
+            try:
+                is_current = form._is_same() or form._is_current()
+            except GONE:
+                continue
+            if is_current:
+                axes = in_axes if type(in_axes) is str else self._axes_of(form, numbers, in_axes, transposed)
+                result = fast(numbers, out, threads, axes, transposed)
                 if result is not NotImplemented:
+                    self._last_form = form
                     return result
         form, numbers = self._read_form(arguments, keywords)
+        return form._batch(numbers, self._axes_of(form, numbers, in_axes, transposed), out, threads, transposed)
+
+    def _axes_of(self, form: Derivative, numbers: Sequence[Any], in_axes: Any, transposed: bool) -> InAxes:
+        """Return the axes of points of numbers by position, from those of the arguments."""
         if form is not self:
             assert isinstance(form.__wrapped__, Restructured)
-            in_axes = axes_of_numbers(form.__wrapped__, numbers, in_axes, transposed, self._name)
-        elif isinstance(in_axes, dict):
-            in_axes = axes_by_position(self.__wrapped__, numbers, in_axes, transposed, self._name)
-        if (form is not self or keywords) and form._fast_batch is not None:
-            for_axes, across, fast = form._fast_batch
-            if type(for_axes) is type(in_axes) and for_axes == in_axes and across is transposed:
-                result = fast(numbers, out, self._options.threads if threads is None else check_threads(threads))
-                if result is not NotImplemented:
-                    return result
-        return form._batch(numbers, in_axes, out, threads, transposed)
+            return axes_of_numbers(form.__wrapped__, numbers, in_axes, transposed, self._name)
+        if isinstance(in_axes, dict):
+            return axes_by_position(self.__wrapped__, numbers, in_axes, transposed, self._name)
+        return in_axes  # type: ignore[no-any-return]
 
     def _read_form(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Derivative, tuple[Any, ...]]:
         """Return the derivative for numbers by position, and these numbers, through a reader if there is one."""
@@ -395,7 +424,7 @@ class Derivative:
             cases, program = self._compiled(point, call, shared)
             same = [y if axis is None else x for x, y, axis in zip(arguments, point, axes, strict=True)]
             lengths = [segment.length for segment in program.kernel.segments]
-            return program.lazy_batch(axes, same, _Chunks(self, point, shared, lengths) if cases.is_guarded else None)
+            return program.lazy_batch(axes, same, Chunks(self, point, shared, lengths) if cases.is_guarded else None)
         if on_device:
             return self._compiled(point, call, shared)[1].batch_on_device(axes, arguments, transposed)
         points = 1 if out is not None else point_count(arguments, axes)
@@ -420,8 +449,8 @@ class Derivative:
                 compiled_shapes = [other.argument_shapes for other in self._programs.values()]
                 certain = in_axes != "auto" or not mistakable(at_one, compiled_shapes)
                 if certain and cases in self._programs.values():
-                    fast = self._watched.while_current(cases.fast_batch(axes, transposed, make))
-                    self._fast_batch = in_axes, transposed, fast
+                    self._is_same = self._watched.is_same
+                    self._fast_batch = cases.fast_batch(in_axes, axes, transposed, make)
         return result
 
     def compile(self, *examples: Any, **keywords: Any) -> Any:
@@ -593,37 +622,29 @@ class Derivative:
         static, name = static_positions(self._static, len(arguments)), self._name
         return [None if k in static else shape_of(x, numbered(name, k)) for k, x in enumerate(arguments)]
 
-    def _preferred(
-        self,
-        before: tuple[tuple[Cases, FastPath], ...],
-        cases: Cases,
-        fast: FastPath,
-        arguments: Sequence[Any],
-        *,
-        inline: bool = False,
-    ) -> tuple[tuple[Cases, FastPath], ...]:
-        """Return the fast paths, beginning with `fast`; constants must be identical to those in `arguments`.
+    def _prefer(self, name: PathName, cases: Cases, arguments: Sequence[Any], fast: FastPath | None = None) -> None:
+        """Put a fast path for one point first.
 
         Args:
-            before: fast paths so far, the last used first.
-            cases: programs of the fast path.
-            fast: fast path to put first.
-            arguments: arguments of the call, with its constants.
-            inline: if True, the caller compares the watched variables.
+            name: name of the path.
+            cases: its programs.
+            arguments: arguments of the call; constants must be identical to those in later calls.
+            fast: the path, if it is there already.
         """
-        shapes = cases.argument_shapes
-        if fast is no_fast_path or (before and before[0][0] is cases and None not in shapes):
-            return before
+        attribute, shapes = _ATTRIBUTES[name], cases.argument_shapes
+        before: FastPaths = getattr(self, attribute)
+        if before and before[0][0] is cases and None not in shapes:
+            return
+        fast = cases.fast(name) if fast is None else fast
+        if fast is no_fast_path:
+            return
         if None in shapes:
             fast = beside_constants(fast, shapes, arguments)
         with self._lock:
-            if cases not in self._programs.values():  # another thread has dropped them
-                return before
-            rest = [entry for entry in before if entry[0] is not cases]
-            if inline and not isinstance(self.__wrapped__, Restructured):
+            if cases in self._programs.values():  # else another thread has dropped them
+                rest = [entry for entry in getattr(self, attribute) if entry[0] is not cases]
                 self._is_same = self._watched.is_same
-                return ((cases, fast), *rest[: MOST_FAST - 1])
-            return ((cases, self._watched.while_current(fast)), *rest[: MOST_FAST - 1])
+                setattr(self, attribute, ((cases, fast), *rest[: MOST_FAST - 1]))
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
         """Call a sparse derivative; return the values of the nonzeros instead of SciPy's matrices.
@@ -640,7 +661,7 @@ class Derivative:
         [[4. 2. 0.]
          [0. 6. 4.]]
         """
-        if not keywords:
+        if not keywords and self._holds():
             for _, fast in self._fast_nonzeros:
                 result = fast(*arguments)
                 if result is not NotImplemented:
@@ -656,7 +677,7 @@ class Derivative:
             cases, program = self._compiled(arguments, "point")
         _ = program.pattern  # raises for dense results
         result = program.at(arguments, matrices=False)
-        self._fast_nonzeros = self._preferred(self._fast_nonzeros, cases, cases.fast(matrices=False), arguments)
+        self._prefer("fast_nonzeros", cases, arguments)
         return result
 
     @property
@@ -939,7 +960,13 @@ class Derivative:
             self._programs = {}
             self._watched.forget()
             self._last = None
-            self._fast, self._is_same, self._fast_nonzeros, self._fast_batch = (), always, (), None
+            self._drop_fast_paths()
+
+    def _drop_fast_paths(self) -> None:
+        """Drop all fast paths, and only then what they are compared with, since other threads may be calling."""
+        self._fast = self._fast_nonzeros = self._fast_into = ()
+        self._fast_batch = None
+        self._is_same = always
 
     def __repr__(self) -> str:
         return f"<{self.__name__}, {len(self._compiled_programs())} compiled>"
@@ -952,32 +979,3 @@ class Derivative:
     def _compiled_programs(self) -> list[CompiledProgram]:
         forms = [self, *self._inner.values()]
         return [program for form in forms for cases in form._programs.values() for program in cases.programs]
-
-
-@dataclass(frozen=True, slots=True)
-class _Chunks:
-    """Chunks of a batch of Dask arrays, computed by the workers, for a function that decides on values."""
-
-    derivative: Derivative
-    point: tuple[Any, ...]
-    shared: tuple[bool, ...]
-    #: Lengths of the expected arrays.
-    lengths: list[int]
-
-    def arrays_along(self, axes: Axes, arguments: Sequence[Any]) -> tuple[NDArray[Any], ...]:
-        """Return the arrays of a chunk, see `CompiledProgram.arrays_along`."""
-        first = [*map(first_point, arguments, axes)]
-        cases, program = self.derivative._compiled(first, "batch", self.shared)
-        if [segment.length for segment in program.kernel.segments] != self.lengths:
-            raise self._grown()
-        make = partial(self.derivative._further, self.point, self.shared)
-        try:
-            return program.arrays_along(axes, arguments, cases.kernel(program, make))
-        except GrownError:
-            raise self._grown() from None
-
-    def _grown(self) -> CaseError:
-        return CaseError(
-            f"{self.derivative.__name__} met a new case while chunks were computed, with structural nonzeros that the "
-            "earlier ones do not have; call it at a point of each case before the batch"
-        )

@@ -31,7 +31,7 @@ from accumulus.frontends.kinds import Spread, StandIn, as_reals, nearby_argument
 from accumulus.frontends.trees import Constant, Leaf, Structure, leaf_paths, opened
 from accumulus.programs.arguments import InAxes
 from accumulus.programs.batches import is_lazy, is_on_device
-from accumulus.programs.calls import BoundCall, no_fast_path
+from accumulus.programs.calls import BoundCall
 from accumulus.programs.selection import Selection, arranged
 
 if TYPE_CHECKING:
@@ -331,11 +331,10 @@ class FormedProgram:
         #: Reader of the numbers in arguments; and the call signatures (number of positional arguments, keywords) for
         #: which a reader was sought.
         self._read: Reader | None = None
-        self._fast: Callable[..., Any] = no_fast_path
         self._ways: frozenset[tuple[int, tuple[str, ...]]] = frozenset()
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_read": None, "_fast": no_fast_path, "_ways": frozenset()}
+        return vars(self) | {"_read": None, "_ways": frozenset()}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # during unpickling, `program` does not exist yet
@@ -344,15 +343,13 @@ class FormedProgram:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Return derivatives at one point, or write them to `out`, see `Derivative.__call__`."""
+        out = keywords.pop("out", None) if "out" in keywords and self._forms.takes_out else None
         numbers = None if self._read is None else self._read(arguments, keywords)
         if numbers is not None:
-            result = self._fast(*numbers)
+            result = self.program.fast(*numbers) if out is None else self.program.fast_into(numbers, out)
             if result is not NotImplemented:
                 return result
-        elif "out" in keywords and self._forms.takes_out:
-            out = keywords.pop("out")
-            return self.program(*self._numbers(arguments, keywords), out=out)
-        return self.program(*self._numbers(arguments, keywords))
+        return self.program(*self._numbers(arguments, keywords), out=out)
 
     def bind(self, *arguments: Any, out: Any = None, **keywords: Any) -> BoundCall:
         """Return a call without arguments that reads these arrays each time, see `CompiledProgram.bind`."""
@@ -372,6 +369,12 @@ class FormedProgram:
         **keywords: Any,
     ) -> Any:
         """Return derivatives at many points, see `Derivative.batch`."""
+        read, fast = self._read, self.program.fast_batch_of_last
+        if read is not None and fast is not None and type(in_axes) is str:
+            found = read(arguments, keywords)
+            result = NotImplemented if found is None else fast(found, out, threads, in_axes, transposed)
+            if result is not NotImplemented:
+                return result
         numbers = self._numbers(arguments, keywords)
         axes = in_axes
         if self._structure is not None:
@@ -392,5 +395,4 @@ class FormedProgram:
         if way not in self._ways:
             self._ways |= {way}
             self._read = self._forms.reader(arguments, keywords, call) or self._read
-            self._fast = self.program.fast
         return numbers

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.calls import maker
+from accumulus.frontends.calls import FunctionSource, is_short, maker, reader, tree_expression
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, grafted, leaf_paths, together, unflatten
 from accumulus.options import SparseFormat
@@ -27,6 +27,8 @@ from accumulus.programs.sparse import Nonzeros, OpenPattern, SparseBatch, Sparse
 from accumulus.targets.kernel import LongSegment, Segment
 
 Shape = tuple[int, ...]
+#: For each array, its conversion to a result; None if there is none.
+Finish = Sequence[Callable[[NDArray[Any]], Any] | None]
 
 
 class DerivativeBlock(NamedTuple):
@@ -195,9 +197,9 @@ class Results:
         return self._join is None and isinstance(self.structure, Leaf)
 
     @property
-    def is_pair(self) -> bool:
-        """Return True if the result is a pair of arrays."""
-        return self._join is None and self.structure == together([Leaf(), Leaf()])
+    def takes_out(self) -> bool:
+        """Return True if results can be written to arrays of the caller, see `check_out`."""
+        return self._join is None and not self.is_open
 
     def finish(self, matrices: bool) -> list[Callable[[NDArray[Any]], Any] | None]:
         """Return, for each segment, the conversion of its array to a result at one point; None if there is none."""
@@ -242,10 +244,27 @@ class Results:
 
     def maker(self, matrices: bool) -> Callable[[Sequence[NDArray[Any]]], Any]:
         """Return a function from the arrays of the segments, in their shapes, to the result at one point."""
-        finish, join = self.finish(matrices), self._join
+        return self.making(self.finish(matrices))
+
+    def making(self, finish: Finish) -> Callable[[Sequence[NDArray[Any]]], Any]:
+        """Return a function from arrays to the result in its structure, with the conversion of each array."""
+        join = self._join
         if join is None:
             return maker(self.structure, finish)
         return lambda arrays: join([x if f is None else f(x) for x, f in zip(arrays, finish, strict=True)])
+
+    def expression(self, names: Sequence[str], finish: Finish, source: FunctionSource) -> str | None:
+        """Return the source of an expression that does as `making`, from arrays with names; None if it were long."""
+        return tree_expression(self.structure, names, finish, source) if self._is_short else None
+
+    @property
+    def _is_short(self) -> bool:
+        return self._join is None and is_short(self.structure)
+
+    def reader(self) -> Callable[[Any], Sequence[Any] | None]:
+        """Return a function that returns the leaves of `out` if it has the structure of the results, else None."""
+        read = reader([self.structure], [0]) if self._is_short and _holds_arrays(self.structure) else None
+        return lambda out: None if read is None else read((out,), {})
 
     def rebuild(
         self, arrays: Sequence[NDArray[Any]], points: int | None, transposed: bool = False, *, matrices: bool = True
@@ -312,6 +331,13 @@ class Results:
         if points is None:
             return self.shapes
         return [(*shape, points) if transposed else (points, *shape) for shape in self.shapes]
+
+
+def _holds_arrays(structure: Structure) -> bool:
+    """Return True if no leaf of a structure stands for another object than an array, such as a list."""
+    if isinstance(structure, Branch):
+        return all(map(_holds_arrays, structure.parts))
+    return not isinstance(structure, Leaf) or structure.written is None
 
 
 def _structures(recording: Recording, kind: DerivativeKind, selection: Selection) -> tuple[Structure, Structure]:

@@ -98,17 +98,6 @@ class Watched:
         """Return True if no watched value has changed since the recording."""
         return self.captured is None or self.captured.is_current()
 
-    def while_current(self, fast: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a fast path that returns NotImplemented once a watched value has changed."""
-        if not self.captured:
-            return fast
-        is_current = self.captured.is_current
-
-        def call(*arguments: Any) -> Any:
-            return fast(*arguments) if is_current() else NotImplemented
-
-        return call
-
     @property
     def is_same(self) -> Callable[[], bool]:
         """Return a function that is True if watched values are the very same; see `Captured.is_same`."""

@@ -287,7 +287,8 @@ class Kernel(ABC):
         """Return a compiled function of arguments and result arrays for calls at one point; None if there is none.
 
         The function takes arrays, and numbers for arguments of shape (). It returns None, or NotImplemented if the
-        arguments have to be checked or converted in Python; then it has stored nothing.
+        arguments have to be checked or converted in Python; then it has stored nothing. It checks that results overlap
+        neither an argument nor each other if None follows them; the caller has to know it otherwise.
         """
         return None
 
@@ -309,9 +310,14 @@ class Kernel(ABC):
 
         The function takes arrays with points on the first axis, or on the last one if `transposed`, and numbers for
         shared arguments of shape (). It returns None, or NotImplemented if the arguments have to be checked or
-        converted in Python; then it has stored nothing.
+        converted in Python; then it has stored nothing. If it returns Ellipsis, the caller passes the results to
+        the function of `misaligned`.
         """
         return None
+
+    def misaligned(self, shared: tuple[bool, ...], transposed: bool) -> Callable[[Sequence[NDArray[Any]]], None]:
+        """Return a function of results that `many` has stored across vector boundaries; arguments as for `many`."""
+        return lambda out: None
 
     def run(self, batch: Batch, first: int, last: int) -> None:
         """Compute points first … last-1 of a batch; by default, one after the other.
@@ -609,10 +615,15 @@ class LoopKernel(Kernel):
         loops, shapes, dtype, threads = self._loops, self.arguments, self.dtype, self._threads
         if any(loops.cleared):
             return None
-        count = len(shapes)
+        count, lengths = len(shapes), [segment.length for segment in self.segments]
 
         def compute(*arrays: Any) -> Any:
-            if len(arrays) < count:
+            results = arrays[count:]
+            if len(results) == len(lengths) + 1 and results[-1] is None:
+                results = results[:-1]
+                if not all(map(is_result, results)) or share_memory(arrays[:count], results):
+                    return NotImplemented
+            if len(results) != len(lengths) or [getattr(each, "size", -1) for each in results] != lengths:
                 return NotImplemented
             given = []
             for array, shape in zip(arrays[:count], shapes, strict=True):
@@ -624,8 +635,11 @@ class LoopKernel(Kernel):
                         return NotImplemented
                     x = np.require(x, dtype, ["C", "A"])  # indices, for example
                 given.append(x)
-            loops(given, [result.reshape(-1) for result in arrays[count:]], threads)
+            loops(given, [result.reshape(-1) for result in results], threads)
             return None
+
+        def is_result(array: Any) -> bool:
+            return type(array) is np.ndarray and array.dtype == dtype and array.flags.carray
 
         return compute
 
@@ -647,6 +661,18 @@ def _check(array: Any, dtype: np.dtype[Any], subject: str, *, writable: bool) ->
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned and (flags.writeable or not writable)):
         raise ArgumentError(f"{subject}: expected C-contiguous{' and writable' if writable else ''} memory")
+
+
+def share_memory(arguments: Sequence[Any], arrays: Sequence[NDArray[Any]]) -> bool:
+    """Return True if an array to write to may overlap an argument or another such array."""
+    others = [x for x in arguments if isinstance(x, np.ndarray)]
+    for array in arrays:
+        owns = array.base is None
+        for x in others:
+            if x is array or (not (owns and x.base is None) and np.may_share_memory(x, array)):
+                return True  # arrays that own their memory do not overlap
+        others.append(array)
+    return False
 
 
 def aligned(shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -3,7 +3,8 @@
 ``point(*x, *out)`` computes one point, ``batch(*x, *out)`` all points of a batch, ``batch(*x, *out, first, last)`` a
 range of them. All return None. For arguments that they cannot take (another shape or dtype, a subclass of arrays,
 results that overlap) they return NotImplemented, and the caller converts or raises; see `readers` for the arguments
-that they take. Batches release the GIL.
+that they take. Batches release the GIL. ``point`` compares the memory of results only if None follows them, since new
+arrays do not overlap; in code for batches it refuses that None.
 
 ``batch`` returns Ellipsis if it did its work, but stored results across vector boundaries. Code for other alignments
 avoids that: put the address of its function ``run`` into the global ``other``.
@@ -58,13 +59,13 @@ def unpacking(size: int) -> tuple[list[str], tuple[str, ...]]:
     """Return the function that finds the entries of the arguments and results of one point; and the names it imports.
 
     It takes the objects, their number, a table of integers, and memory for a pointer to each object and for a number
-    for each argument. The table holds the required number of objects and of arguments; for each argument, the number of
-    its axes and their lengths; for each result, the number of its entries. It returns true if all objects match the
-    table.
+    for each argument. The table holds the required number of objects and of arguments; the bytes of each object; for
+    each argument, the number of its axes and their lengths; for each result, the number of its entries. It returns true
+    if all objects match the table, and, if None follows them, no result overlaps an argument or another result.
     """
     text, names = readers(size, numbers=True)
     # optimised, unlike other code that runs once per call, since it is compiled once per machine
-    return [line.replace(UNOPTIMISED, "nounwind") for line in [*text, _UNPACK]], names
+    return [line.replace(UNOPTIMISED, "nounwind") for line in [*text, _OVERLAP, _UNPACK]], names
 
 
 def _when(*arguments: str) -> str:
@@ -236,17 +237,38 @@ ret ptr %data
 }}"""
 
 
+#: Function that returns true if two ranges of memory share a byte.
+_OVERLAP: Final = f"""\
+define internal i1 @overlap(ptr %a, i64 %a.bytes, ptr %b, i64 %b.bytes) {UNOPTIMISED} {{
+%a.end = getelementptr i8, ptr %a, i64 %a.bytes
+%b.end = getelementptr i8, ptr %b, i64 %b.bytes
+%a.first = icmp ult ptr %a, %b.end
+%b.first = icmp ult ptr %b, %a.end
+%both = and i1 %a.first, %b.first
+ret i1 %both
+}}"""
+
+
 _UNPACK: Final = f"""\
 define i1 @{UNPACK}(ptr %objects, i64 %given, ptr %table, ptr %pointers, ptr %numbers) nounwind {{
 %count = load i64, ptr %table
-{_when("all", "icmp eq i64 %given, %count", "counted", "refuse")}
+%all = icmp eq i64 %given, %count
+br i1 %all, label %counted, label %further
+further:
+%one.more = add i64 %count, 1
+{_when("is.one.more", "icmp eq i64 %given, %one.more", "marked", "refuse")}
+{_entry("mark", "ptr", "objects", "i64 %count")}
+{_when("is.none", "icmp eq ptr %mark, @object_none", "none", "refuse")}
+br label %counted
+counted:
 {_entry("arguments", "i64", "table", "i64 1")}
-%begin = getelementptr i64, ptr %table, i64 2
+%bytes = getelementptr i64, ptr %table, i64 2
+%begin = getelementptr i64, ptr %bytes, i64 %count
 br label %next
 next:
 %k = phi i64 [ 0, %counted ], [ %k.next, %right ]
 %at = phi ptr [ %begin, %counted ], [ %at.next, %right ]
-{_when("more", "icmp slt i64 %k, %count", "look", "accept")}
+{_when("more", "icmp slt i64 %k, %count", "look", "matched")}
 {_entry("object", "ptr", "objects", "i64 %k")}
 %wanted = load i64, ptr %at
 %shape = getelementptr i64, ptr %at, i64 1
@@ -271,6 +293,27 @@ store ptr %pointer, ptr %pointer.at
 %k.next = add i64 %k, 1
 %at.next = getelementptr i64, ptr %shape, i64 %lengths
 br label %next
+matched:
+br i1 %all, label %accept, label %results
+results:
+%b = phi i64 [ %arguments, %matched ], [ %b.next, %apart ]
+{_when("b.more", "icmp slt i64 %b, %count", "compare", "accept")}
+{_entry("b.pointer", "ptr", "pointers", "i64 %b")}
+{_entry("b.bytes", "i64", "bytes", "i64 %b")}
+br label %others
+others:
+%a = phi i64 [ 0, %compare ], [ %a.next, %beside ]
+{_when("a.more", "icmp slt i64 %a, %b", "other", "apart")}
+{_entry("a.pointer", "ptr", "pointers", "i64 %a")}
+{_entry("a.bytes", "i64", "bytes", "i64 %a")}
+%a.next = add i64 %a, 1
+%a.over.b = call i1 @overlap(ptr %a.pointer, i64 %a.bytes, ptr %b.pointer, i64 %b.bytes)
+br i1 %a.over.b, label %refuse, label %beside
+beside:
+br label %others
+apart:
+%b.next = add i64 %b, 1
+br label %results
 accept:
 ret i1 true
 refuse:
@@ -307,7 +350,9 @@ def entry_points(
 
 def point_entry(signature: Signature) -> tuple[list[str], tuple[str, ...]]:
     """Return ``point`` alone; it calls the function of `unpacking`, which is in another library."""
-    table = [len(signature.names), len(signature.shapes)]
+    # an array without entries counts as one: the caller decides if the same array may be there twice
+    sizes = [max(length, 1) * signature.size for length in (*map(prod, signature.shapes), *signature.lengths)]
+    table = [len(signature.names), len(signature.shapes), *sizes]
     for shape in signature.shapes:
         table += [len(shape), *shape]
     table += signature.lengths
@@ -329,18 +374,6 @@ def point_entry(signature: Signature) -> tuple[list[str], tuple[str, ...]]:
 
 def _integers(values: Sequence[int]) -> str:
     return f"[{len(values)} x i64] [{', '.join(f'i64 {value}' for value in values)}]"
-
-
-#: Function that returns true if two ranges of memory share a byte.
-_OVERLAP: Final = f"""\
-define internal i1 @overlap(ptr %a, i64 %a.bytes, ptr %b, i64 %b.bytes) {UNOPTIMISED} {{
-%a.end = getelementptr i8, ptr %a, i64 %a.bytes
-%b.end = getelementptr i8, ptr %b, i64 %b.bytes
-%a.first = icmp ult ptr %a, %b.end
-%b.first = icmp ult ptr %b, %a.end
-%both = and i1 %a.first, %b.first
-ret i1 %both
-}}"""
 
 
 def _load_argument(name: str, index: int) -> list[str]:

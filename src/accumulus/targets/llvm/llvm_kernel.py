@@ -208,20 +208,18 @@ class LLVMKernel(Kernel):
 
     def many(self, shared: tuple[bool, ...], transposed: bool) -> Callable[..., Any]:
         """Return the compiled function for batches; see `Kernel.many`."""
-        compiled = self._batch(shared, transposed, False)
-        batch, arguments = compiled.batch, len(self.arguments)
-        if transposed:  # alignment of results does not matter
-            return batch
+        return self._batch(shared, transposed, False).batch
 
-        def compute(*arrays: Any) -> Any:
-            answer = batch(*arrays)
-            if answer is not Ellipsis:
-                return answer
-            out = arrays[arguments:]
-            self._note_misaligned(compiled, out, len(out[0]))
-            return None
+    def misaligned(self, shared: tuple[bool, ...], transposed: bool) -> Callable[[Sequence[NDArray[Any]]], None]:
+        """Return a function of results that were stored across vector boundaries; see `Kernel.misaligned`."""
+        compiled, longest = self._batch(shared, transposed, False), max(self._lengths, default=0)
 
-        return compute
+        def note(out: Sequence[NDArray[Any]]) -> None:
+            compiled.slow_entries += len(out[0]) * longest
+            if compiled.slow_entries >= ENTRIES_BEFORE_REALIGNMENT and not compiled.realigned:
+                self._note_misaligned(compiled, out, 0)
+
+        return note
 
     def batch(
         self,
@@ -336,6 +334,7 @@ class LLVMKernel(Kernel):
                 return
             lanes, size = self._variant.lanes, self._variant.size
             offsets = tuple(array.ctypes.data // size % lanes for array in out)
+            offsets += (0,) * (len(self._lengths) - len(out))  # without the truth values of guards
             changes = compiled.changes | {"offsets": offsets}
             library = self._loaded(("run",), changes) or self._compile(("run",), changes)
             compiled.realigned.append(library)
