@@ -180,24 +180,24 @@ class Derivative:
             ArgumentError: for arguments of a wrong kind; if `out` has another shape, dtype or memory order, or overlaps
                 an argument. Nothing is written in this case.
         """
-        try:
-            is_current = self._is_same() or self._is_current()
-        except GONE:
-            is_current = False
-        if is_current:
-            if not keywords:
+        if not keywords or "out" in keywords:
+            try:
+                is_current = self._is_same() or self._is_current()
+            except GONE:
+                is_current = False
+            if is_current and not keywords:
                 for _, fast in self._fast:
                     result = fast(*arguments)
                     if result is not NotImplemented:
                         return result
-            elif "out" in keywords and len(keywords) == 1:
+            elif is_current and len(keywords) == 1:
                 for _, fast in self._fast_into:
                     result = fast(arguments, keywords["out"])
                     if result is not NotImplemented:
                         return result
-        if "out" in keywords and self._forms is not None and self._forms.takes_out:
-            out = keywords.pop("out")
-            return self(*arguments, **keywords) if out is None else self._into(arguments, keywords, out)
+            if keywords and self._forms is not None and self._forms.takes_out:
+                out = keywords.pop("out")
+                return self(*arguments, **keywords) if out is None else self._into(arguments, keywords, out)
         for read, form in self._readers:
             numbers = read(arguments, keywords)
             if numbers is not None and form._holds():

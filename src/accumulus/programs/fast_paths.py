@@ -269,7 +269,7 @@ def many_points(
     points = path.arguments[leading] if path.arguments else f"arguments[{leading}]"
     path.unpack()
     path.lines += [
-        f"if transposed is not {transposed}: {_REFUSE}",
+        f"if transposed is not {bool(transposed)}: {_REFUSE}",
         f"if in_axes is not for_axes and (type(in_axes) is not type(for_axes) or in_axes != for_axes): {_REFUSE}",
         "threads = default_threads if threads is None else check_threads(threads)",
         f"points = {points}",
