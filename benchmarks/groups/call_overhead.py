@@ -1,10 +1,10 @@
-"""Cost of a call from Python at one point above the arithmetic, and of further arguments and results.
+"""Cost of a call from Python above the arithmetic, and of further arguments and results.
 
 The arithmetic is what a point takes in a batch. That is vectorised, so it is an underestimate for a single point and
 the overhead an overestimate. The function of two arguments computes the same from as many numbers, as f(y) times a
 factor that is given or constant. What a sparse matrix costs is compared with SciPy's constructor, given the same
 values and index arrays. A bound call is compared with one by ctypes of the same machine code, with arguments that are
-converted already.
+converted already. Batches of two points, where arithmetic hardly counts, are compared with those of the Jacobian alone.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ TIMES = 2.0
 SPARSE_MICROSECONDS = 3.0
 WATCHED_MICROSECONDS = 2.0
 BOUND = 1.1
+BATCHES = 1.3
 #: The same dict holds all of them; lists and objects add words of their own.
 VARIABLES = 1_000
 SMALL = ("roe_flux", "robot_arm", "human_heart_dipole")
@@ -64,7 +65,9 @@ def table(settings: Settings) -> Table:
             }
             rows.append(Row(cells, Goal(MICROSECONDS, overhead, unit=" µs more")))
             more += [*_further(example, settings), *_bound(example, settings)]
-    return Table("call", "One Jacobian at one point, called from Python", [*rows, *more, _watched(settings)])
+    with one_core():
+        more += _batches(settings)
+    return Table("call", "Calls from Python: one point, and batches of two", [*rows, *more, _watched(settings)])
 
 
 def _watched(settings: Settings) -> Row:
@@ -148,6 +151,71 @@ def _bound(example: Example, settings: Settings) -> list[Row]:
         return Row(cells, Goal(reach, timings[name].median / timings[other].median, unit=f"× {other}"))
 
     return [row("bound", "ctypes", BOUND), row("out=", "call", 1.0)]
+
+
+def _products(x: Any, t: Any) -> Any:
+    return x * x[0] * t[0] + np.roll(x, 1) * t[1]
+
+
+def _vector(x: Any) -> Any:
+    return _products(x, (1.5, 0.5))
+
+
+def _number(x: Any) -> Any:
+    return np.sum(x * x[::-1] * x)
+
+
+def _tree(tree: Any) -> Any:
+    return {"result": _vector(tree["x"])}
+
+
+def _batches(settings: Settings) -> list[Row]:
+    """Batches of two points with several results, trees and `out=` against the Jacobian of the same function."""
+    X, T = np.linspace(0.1, 0.9, 12).reshape(2, 6), np.array([[1.5, 0.5], [2.0, 1.0]])
+    vector, number = acc.jacobian(_vector), acc.jacobian(_number)
+    #: A derivative, its arguments, and the Jacobian of the same function.
+    cases: dict[str, tuple[Any, tuple[Any, ...], Any]] = {
+        "Jacobian": (vector, (X,), vector),
+        "value too": (acc.value_and_jacobian(_vector), (X,), vector),
+        "value, gradient, Hessian": (acc.value_gradient_hessian(_number), (X,), number),
+        "argnums=(0, 1)": (acc.jacobian(_products, argnums=(0, 1)), (X, T), acc.jacobian(_products)),
+        "trees": (acc.jacobian(_tree), ({"x": X},), vector),
+        "trees, value too": (acc.value_and_jacobian(_tree), ({"x": X},), vector),
+    }
+    rows = []
+    for name, (derivative, arguments, jacobian) in cases.items():
+        points = [_leaves(derivative(*(_at(argument, k) for argument in arguments))) for k in range(len(X))]
+        out = [np.empty((len(X), *np.shape(leaf))) for leaf in points[0]]
+        runs: dict[str, Callable[[], Any]] = {
+            "alone": functools.partial(jacobian.batch, *(X, T) if len(arguments) == 2 else (X,)),
+            name: functools.partial(derivative.batch, *arguments),
+            f"{name}, out=": functools.partial(derivative.batch, *arguments, out=out if len(out) > 1 else out[0]),
+        }
+        expected = [np.stack(leaves) for leaves in zip(*points, strict=True)]
+        for each, run in runs.items():
+            results = [_leaves(run()) for _ in range(3)][-1]  # the third call is as quick as all later ones
+            if each != "alone" and not all(map(np.array_equal, results, expected)):
+                raise AssertionError(f"{name}: a batch has other results than calls")
+        timings = measure(runs, settings.turns)
+        alone = timings.pop("alone").median
+        rows += [
+            Row(
+                {"function": f"two points: {each}", "call µs": 1e6 * timing.median},
+                Goal(BATCHES, timing.median / alone, unit="× Jacobian"),
+            )
+            for each, timing in timings.items()
+        ]
+    return rows
+
+
+def _at(argument: Any, k: int) -> Any:
+    return {key: x[k] for key, x in argument.items()} if isinstance(argument, dict) else argument[k]
+
+
+def _leaves(tree: Any) -> list[Any]:
+    if isinstance(tree, dict | tuple):
+        return [leaf for each in (tree.values() if isinstance(tree, dict) else tree) for leaf in _leaves(each)]
+    return [tree]
 
 
 def _ratio(timings: dict[str, Timing], name: str) -> float:
