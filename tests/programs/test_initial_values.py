@@ -58,6 +58,37 @@ def test_states_and_sensitivities_are_those_of_the_closed_form(method):
         close(one, other, 1e-4, 1e-5)
 
 
+def test_what_is_computed_from_arguments_alone_is_a_part_of_the_equations(monkeypatch):
+    systems = []
+    original = initial_values.Solution.__init__
+
+    def noted(self, system, *further):
+        systems.append(system)
+        original(self, system, *further)
+
+    monkeypatch.setattr(initial_values.Solution, "__init__", noted)
+
+    def rates(t, y, args, unused):
+        factors, name = args["factors"], args["name"]
+        assert name == "first"
+        terms = [c * args["rate"] for c in (0.5, 0.25, 0.125)]
+        return -(terms[0] * factors[0] + terms[1] * factors[1] + terms[2] * factors[2]) * y
+
+    def solution(rate, unused):
+        args = {"factors": np.stack([rate, 2.0, 4.0]), "rate": rate, "name": "first"}
+        return acc.odeint(rates, 3.0, TIMES, args, np.ones(5) * unused)
+
+    def exact(rate, unused):
+        return 3.0 * np.exp(-(0.5 * rate + 0.5 + 0.5) * rate * (TIMES - TIMES[0]))
+
+    close(solution(0.7, 1.0), exact(0.7, 1.0))
+    for one, other in zip(
+        acc.jacobian(solution, argnums=(0, 1))(0.7, 1.0), acc.jacobian(exact, argnums=(0, 1))(0.7, 1.0), strict=True
+    ):
+        close(one, other)
+    assert {system.parameters for system in systems} == {1, 4}  # the rate; and numbers, which are all arguments
+
+
 def test_second_derivatives_by_times_states_and_parameters():
     def of(function):
         return acc.hessian(lambda *arguments: np.sum(function(*arguments) ** 2), argnums=(0, 1, 2))

@@ -8,6 +8,7 @@ Solving Ordinary Differential Equations I, 1993, section I.14 (variational equat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -25,12 +26,14 @@ from accumulus.frontends.numpy.operands import concrete, references_of
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, unflatten
 from accumulus.programs.equations import decided, recorded_equations
-from accumulus.programs.initial_values import METHODS, Control, EventTime, Solution, System, check_times
+from accumulus.programs.initial_values import METHODS, METHODS_HERE, Control, EventTime, Solution, System, check_times
+from accumulus.tape.interpreter import copied
+from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
 #: Number of functions and right-hand sides whose programs are cached: more take memory, fewer prepare programs again.
 _KEPT: Final = 64
-_KNOWN_METHODS: Final = ("LSODA", *METHODS)
+_KNOWN_METHODS: Final = ("LSODA", *METHODS, *METHODS_HERE)
 
 
 def odeint(
@@ -51,7 +54,8 @@ def odeint(
     Call it on numbers, or within functions that are compiled and differentiated; f is compiled with its Jacobian.
     Derivatives of any order with respect to y0, the times and the parameters (`args` and traced values that f closes
     over) solve the variational equations, integrated together with the states to the same tolerances. Gradients with
-    more than a few hundred sensitivities solve the adjoint equations instead.
+    more than a few hundred sensitivities solve the adjoint equations instead. In batches of functions that call it,
+    many problems are integrated at once, in the lanes of vectors; each has its own step size.
 
     Args:
         f: function of a time, a state with the structure and shapes of y0, and `args`. It returns the rates of the
@@ -62,7 +66,9 @@ def odeint(
         t: times, shape (times,), ascending or descending; equal times are allowed.
         args: parameters of f: numbers, arrays of any shape, or containers of these; and constants.
         method: "LSODA", which switches between Adams methods and BDF for stiff equations; explicit "RK23", "RK45",
-            "DOP853"; implicit "Radau", "BDF".
+            "DOP853"; implicit "Radau", "BDF"; "Rodas5P" for stiff equations, with compiled steps. Large batches have
+            DOP853 in place of "LSODA", until the equations look stiff; Rodas5P from then on, and in place of "Radau"
+            and "BDF".
         rtol: relative tolerance. The error of a step may be up to ``atol + rtol * abs(y)`` in each entry.
         atol: absolute tolerance in units of y0, a number or an array of the shape of y0. For the sensitivity to a
             parameter p it is divided by ``abs(p)``.
@@ -82,7 +88,7 @@ def odeint(
         IntegrationError: at a call, if a step gets too small, there are too many steps, or f is not finite; the message
             names the time.
         TraceError: if f cannot be recorded.
-        SizeError: if f has more than a million operations.
+        SizeError: if f has more than a million operations, or is too long for "Rodas5P", which writes out its systems.
         OpaqueError: in source text, files, ``float32`` and ``exact_order``, as for `accumulus.custom`.
         UnknownNameError: for a method, a value of failure, or an option that does not exist.
 
@@ -184,16 +190,20 @@ class _Problem:
     def recorded(self, event: Callable[..., Any] | None = None) -> Any:
         """Return the states as traced values in the structure of y0, or the pair (time, state) at an event."""
         f, at = decided(self._f), decided(event)
+        args, parameters = self._parameters()
 
-        def equations(s: Any, y: Any) -> Any:
-            rates = _ordered(f(s, y, *self._args), y)
-            return rates if event is None else (rates, at(s, y, *self._args))
+        def equations(s: Any, y: Any, p: Any) -> Any:
+            given = args(p)
+            rates = _ordered(f(s, y, *given), y)
+            return rates if event is None else (rates, at(s, y, *given))
 
         arguments: list[tuple[Structure, Sequence[Place]]] = [
             (Leaf(), [((), False)]),
             (self.structure, self.leaf_shapes),
+            (Leaf(), [(parameters.shape, False)]),
         ]
         body = recorded_equations(equations, self._f, arguments, self.tape, self.name)
+        body = _without_unused(body, 1 + len(self.start), parameters)
         rates, crossing = self._parted(body, event)
         system = _system(to_bytes(rates), len(self.start), self.name)
         solution = _solution(system, len(self.times), self.control)
@@ -204,6 +214,35 @@ class _Problem:
         at = _system(to_bytes(crossing), len(self.start), name_of(event))
         time, state = EventTime(solution, at, float(getattr(event, "direction", 0))).event(operands)
         return time, self.arranged(references_of(self.tape, state))
+
+    def _parameters(self) -> tuple[Callable[[Any], Sequence[Any]], NDArray[np.int64]]:
+        """Return the traced numbers in `args` as parameters of the equations.
+
+        What f computes from them alone is thus a part of the equations. Otherwise each such value would be a parameter,
+        with a sensitivity of its own.
+
+        Returns:
+            A function from parameters inside the equations to `args`; references of the parameters.
+        """
+        structure, leaves = flatten(self._args)
+        parts = [leaf for _, leaf in leaves]
+        traced = [k for k, leaf in enumerate(parts) if _is_real(leaf)]
+        references = [references_of(self.tape, parts[k]) for k in traced]
+        distinct = np.unique(np.concatenate([np.empty(0, np.int64), *(each[each >= 0] for each in references)]))
+
+        def args(p: Any) -> Sequence[Any]:
+            given = [*parts]
+            for k, each in zip(traced, references, strict=True):
+                is_traced = each >= 0
+                if is_traced.any():
+                    given[k] = p[np.searchsorted(distinct, np.where(is_traced, each, distinct[0]))]
+                if not is_traced.all():
+                    constants = np.zeros(each.shape)
+                    constants[~is_traced] = self.tape.values_of(each[~is_traced])
+                    given[k] = np.where(is_traced, given[k], constants) if is_traced.any() else constants
+            return unflatten(structure, given)  # type: ignore[no-any-return]
+
+        return args, distinct
 
     def _parted(self, body: Body, event: Callable[..., Any] | None) -> tuple[Tape, Tape | None]:
         """Return the tapes of the rates, whose shapes are checked, and of the event; both take the same inputs."""
@@ -247,6 +286,23 @@ class _Problem:
             )
 
 
+def _is_real(leaf: Any) -> bool:
+    """Return True for traced real numbers."""
+    return isinstance(leaf, Traced) and not (leaf.boolean or leaf.is_complex)
+
+
+def _without_unused(body: Body, first: int, parameters: NDArray[np.int64]) -> Body:
+    """Return recorded equations with their parameters, from input `first` on, as values that they take; if used."""
+    tape, live = body.tape, needed(body.tape)
+    used = {*tape.outputs}.union(*(tape.arguments(k) for k in range(tape.inputs, len(tape)) if live[k]))
+    is_used = np.array([k in used for k in range(first, tape.inputs)], np.bool_)
+    made = Tape(first + int(np.count_nonzero(is_used)))
+    inputs = np.full(tape.inputs, made.constant(0.0))
+    inputs[:first], inputs[first:][is_used] = np.arange(first), np.arange(first, made.inputs)
+    made.outputs = copied(tape, made, inputs.tolist(), signed=signed_zeros(tape))
+    return replace(body, tape=made, taken=np.concatenate([parameters, body.taken])[is_used])
+
+
 def _ordered(value: Any, like: Any) -> Any:
     """Return a value whose dicts have their keys in the order of those in `like`."""
     if type(value) is dict and type(like) is dict and value.keys() == like.keys():
@@ -271,10 +327,7 @@ def _solution(system: System, times: int, control: Control) -> Solution:
 
 def _check_real(leaf: Any, subject: str, name: str) -> None:
     """Raise an `ArgumentError` for anything but a real number or an array of real numbers."""
-    if isinstance(leaf, Traced):
-        real = not (leaf.boolean or leaf.is_complex)
-    else:
-        real = np.asarray(leaf).dtype.kind in "fiuO" and leaf is not None
+    real = _is_real(leaf) if isinstance(leaf, Traced) else np.asarray(leaf).dtype.kind in "fiuO" and leaf is not None
     if not real:
         raise ArgumentError(
             f"{subject} for odeint({name}) is {type(leaf).__name__} {leaf!r:.60}; expected real numbers"

@@ -7,6 +7,7 @@ function that calls solvers again and is recorded in turn (`RecordedFunction`), 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any, Final
@@ -140,6 +141,8 @@ class Call:
     result_count: int
     #: Bound of the error of a result, relative to 1 + |x|, beyond rounding: the tolerance of an iteration.
     accuracy: float = 0.0
+    #: Number of points of a batch from which on `computed_together` computes them at once.
+    points_together: int = sys.maxsize
 
     def __init__(self, returns_nan: bool = False) -> None:
         self.returns_nan = returns_nan
@@ -149,6 +152,10 @@ class Call:
         """Return the results, in any shape."""
         raise NotImplementedError
 
+    def computed_together(self, x: Floats) -> Any:
+        """Return the results of many points, (arguments, points): in any shape, with points on the last axis."""
+        raise NotImplementedError
+
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
         """Return columns of the Jacobian at traced values `x`, in any shape, row by row."""
         raise NotImplementedError
@@ -156,8 +163,9 @@ class Call:
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
         """Return the function that computes columns of the Jacobian; by default, `jacobian` is recorded."""
         function = partial(self.jacobian, columns)
+        results = self.result_count * len(columns)
         return RecordedFunction(
-            function, self.name, self.argument_count, self.result_count * len(columns), self.returns_nan
+            function, self.name, self.argument_count, results, self.returns_nan, self.points_together
         )
 
     def recorded(self, x: Any) -> Any:
@@ -178,6 +186,19 @@ class Call:
                     raise
         return np.full(self.result_count, np.nan)
 
+    def in_lanes(self, numbers: Floats) -> Floats:
+        """Return the results of many points, (results, points), for a condition and arguments, (1 + arguments, points).
+
+        Raises:
+            IntegrationError, ConvergenceError: if the results of a point are not found.
+        """
+        results = np.full((self.result_count, numbers.shape[1]), np.nan)
+        (which,) = np.nonzero(numbers[0])
+        if len(which):
+            made = self.computed_together(np.ascontiguousarray(numbers[1:, which]))
+            results[:, which] = np.reshape(made, (self.result_count, -1))
+        return results
+
     @property
     def derivative(self) -> Opaque:
         """The whole Jacobian."""
@@ -194,9 +215,16 @@ class RecordedFunction(Call):
     """A function from one flat array to another that is recorded and compiled; so are its derivatives."""
 
     def __init__(
-        self, function: Callable[[Any], Any], name: str, arguments: int, results: int, returns_nan: bool = False
+        self,
+        function: Callable[[Any], Any],
+        name: str,
+        arguments: int,
+        results: int,
+        returns_nan: bool = False,
+        points_together: int = sys.maxsize,
     ) -> None:
         super().__init__(returns_nan)
+        self.points_together = points_together
         self._function, self.name = function, name
         self.argument_count, self.result_count = arguments, results
 
@@ -207,6 +235,10 @@ class RecordedFunction(Call):
     def computed(self, x: Floats) -> Any:
         """Run the compiled function."""
         return self._program(x)
+
+    def computed_together(self, x: Floats) -> Any:
+        """Run the compiled function in a batch."""
+        return self._program.batch(x, in_axes=1, transposed=True, threads=1)
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
         """Return columns of the Jacobian, as the derivative of a function of the selected arguments."""

@@ -19,6 +19,7 @@ systems, 1996 (the simultaneous corrector).
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,17 +28,33 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from accumulus.errors import ArgumentError, IntegrationError
+from accumulus.errors import ArgumentError, IntegrationError, SizeError
 from accumulus.forks import Lock
 from accumulus.frontends.record import record
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivative import Derivative
+from accumulus.programs.ensembles import METHODS_IN_LANES, TOO_MANY, Lanes, Problems
 from accumulus.programs.equations import Call, Equations, Floats, RecordedFunction, compiled_derivative
 from accumulus.programs.kinds import COMPILED, GRADIENT, JACOBIAN, VALUE_AND_JACOBIAN
 from accumulus.tape.blocks import Opaque
+from accumulus.tape.systems import Diagonal
 from accumulus.tape.tape import Tape
 
 #: Methods of `scipy.integrate.solve_ivp`, other than LSODA; True for implicit methods.
 METHODS: Final = {"RK23": False, "RK45": False, "DOP853": False, "Radau": True, "BDF": True}
+#: Methods of this library, for one problem and for many.
+METHODS_HERE: Final = ("Rodas5P",)
+#: Methods for many problems at once in place of a method: later ones take what earlier ones give up.
+_IN_LANES: Final = {"LSODA": ("DOP853", "Rodas5P"), "Radau": ("Rodas5P",), "BDF": ("Rodas5P",)}
+#: Estimated number of operations of a step up to which problems are integrated together, and the fewest problems.
+_MOST_TOGETHER, _FEWEST_TOGETHER = 100_000, 64
+#: Numbers of operations for each problem, without and with sensitivities, for which SciPy needs more time, such that
+#: preparing takes as long as a few batches by SciPy. Smaller ones leave more problems to be integrated one after the
+#: other, larger ones prepare for batches that end sooner.
+_A_PROBLEM, _WITH_SENSITIVITIES = 16, 64
+#: Number of states and sensitivities, and of nonzeros of the Jacobian, above which problems are not integrated
+#: together: with more, finding out what its factors take would take long.
+_LARGE, _FULL = 200, 4_000
 #: Maximum number of evaluations of the right-hand side for each allowed step of an integrator of `solve_ivp`. With
 #: more, a hopeless integration fails later; with fewer, implicit methods fail that need many Newton steps.
 _PER_STEP: Final = 20
@@ -51,6 +68,8 @@ _COMPILED: Final = 400
 #: Adjoint equations are integrated step by step in Python, and restarted at each time. A larger number integrates more
 #: equations than needed, a smaller one spends more time in Python.
 _VARIATIONAL: Final = 400
+#: Number of stages of the methods with the most of them, for the estimate of operations.
+_STAGES: Final = 12
 #: Nodes of Gauss quadrature on steps from 0 to 1, and their weights.
 _NODES, _WEIGHTS = (np.polynomial.legendre.leggauss(5)[k] / 2.0 + (0.5, 0.0)[k] for k in range(2))
 #: Maximum number of derivatives with respect to parameters at quadrature nodes that are in memory at once: more take
@@ -101,9 +120,10 @@ class System(Equations):
         self.size = size
         self.base: System = self if base is None else base.base
         self._augmented: dict[tuple[int, tuple[int, ...]], System] = {}
+        self._lanes: dict[tuple[str, tuple[int, ...]], Lanes] = {}
 
     @cached_property
-    def rates(self) -> Callable[..., Any]:
+    def rates(self) -> CompiledProgram:
         """The compiled right-hand side."""
         return self.program(COMPILED)
 
@@ -162,6 +182,8 @@ class System(Equations):
 
     def states(self, y0: Floats, t: Floats, p: Floats, control: Control) -> Floats:
         """Return the states at all times, (times, size)."""
+        if control.method in METHODS_HERE:
+            return self.together(y0[:, np.newaxis], t[:, np.newaxis], p[:, np.newaxis], control)[..., 0]
         rates = self.rates
         atol = np.tile(control.tolerances(self.base.size), self.size // self.base.size)
         return self._integrated(lambda s, y: rates(s, y, p), y0, t, p, control, atol)
@@ -180,6 +202,12 @@ class System(Equations):
             control: method and tolerances.
         """
         n, by, plain = self.size, list(by_parameter), len(columns) - len(by_parameter)
+        if control.method in METHODS_HERE:
+            start = np.concatenate([y0, columns.reshape(-1)])[:, np.newaxis]
+            scaled = [k for k in by for _ in range(n // self.base.size)]
+            system = self.augmented(plain, tuple(by))
+            found = system.together(start, t[:, np.newaxis], p[:, np.newaxis], control, scaled)
+            return found[:, :n, 0], found[:, n:, 0].reshape(len(t), -1, n)
         if n * (1 + len(columns)) <= _COMPILED:
             together = self.augmented(plain, tuple(by)).rates
 
@@ -199,6 +227,89 @@ class System(Equations):
         start = np.concatenate([y0, columns.reshape(-1)])
         integrated = self._integrated(rates, start, t, p, control, atol)
         return integrated[:, :n], integrated[:, n:].reshape(len(t), -1, n)
+
+    # Numbers of many problems ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _operations(self) -> int:
+        """Estimated number of operations of a step of the methods for many problems."""
+        n = self.base.size
+        if self.size > _LARGE:
+            return sys.maxsize
+        pattern = np.ones((n, n), bool)
+        if n > _SMALL:
+            pattern = compiled_derivative(self.base, JACOBIAN, self.name, 1).sparsity(*self.base.examples).toarray()
+        if np.count_nonzero(pattern) > _FULL:
+            return sys.maxsize
+        tape = Tape(int(np.count_nonzero(pattern)) + n)
+        entries = np.full((n, n), tape.constant(0.0))
+        entries[pattern] = np.arange(n, tape.inputs)
+        entries[np.arange(n), np.arange(n)] = np.arange(n)
+        Diagonal(tape, entries.tolist())
+        return _STAGES * (len(self._tape) + _STAGES * self.size) + len(tape)
+
+    def points_together(self, method: str) -> int:
+        """Return the number of problems from which on they are integrated together."""
+        if method in METHODS_HERE:
+            return 1
+        operations, a_problem = self._operations, _A_PROBLEM if self.base is self else _WITH_SENSITIVITIES
+        return max(_FEWEST_TOGETHER, operations // a_problem) if operations <= _MOST_TOGETHER else sys.maxsize
+
+    def lanes(self, method: str, scaled: tuple[int, ...]) -> Lanes:
+        """Return the compiled steps of a method; for the arguments, see `Lanes`."""
+        if (method, scaled) not in self._lanes:
+            self._lanes[method, scaled] = Lanes(self, METHODS_IN_LANES[method](), scaled)
+        return self._lanes[method, scaled]
+
+    def together(self, y0: Floats, t: Floats, p: Floats, control: Control, scaled: Sequence[int] = ()) -> Floats:
+        """Return the states of many problems at all their times, (times, size, problems).
+
+        Args:
+            y0: initial states, (size, problems).
+            t: times, (times, problems).
+            p: parameters, (parameters, problems).
+            control: tolerances, and the method that a single problem would have.
+            scaled: parameters by whose magnitudes the absolute tolerances of the last blocks of states are divided.
+
+        Raises:
+            IntegrationError: if a problem does not reach its last time.
+            ArgumentError: for times that are not in order.
+            SizeError: if a step is too long to be written out.
+        """
+        base = self.base.size
+        if not self.size:
+            return np.empty((len(t), *y0.shape))
+        if self._operations > _MOST_TOGETHER:
+            raise SizeError(
+                f"a step of {control.method} for {self.name} is about {self._operations:,} operations, which are "
+                f'written out; expected at most {_MOST_TOGETHER:,}. method="Radau" integrates it'
+            )
+        steps = np.diff(t, axis=0)
+        wrong = ((steps < 0).any(axis=0) & (steps > 0).any(axis=0)) | np.isinf(t).any(axis=0)
+        if wrong.any() and control.failure != "nan":
+            check_times(t[:, np.argmax(wrong)], self.name)
+        problems = Problems(y0, np.where(wrong, np.nan, t), p)
+        blocks = (*[-1] * (self.size // base - len(scaled)), *scaled)
+        atol, most = control.tolerances(base).copy(), float(control.max_steps)
+        methods = _IN_LANES.get(control.method, (control.method,))
+        for method in methods:
+            left, is_last = problems.left, method == methods[-1]
+            if len(left):
+                self.lanes(method, blocks).run(problems, left, atol, control.rtol, most, leaves_stiff=not is_last)
+        (failed,) = np.nonzero(problems.events)
+        if len(failed) and control.failure != "nan":
+            self._explain(problems, int(failed[0]), control)
+        problems.states[:, :, failed] = np.nan
+        return problems.states
+
+    def _explain(self, problems: Problems, k: int, control: Control) -> NoReturn:
+        """Raise the error of a problem that was given up."""
+        why = "too many steps" if problems.events[k] == TOO_MANY else "the step gets too small"
+        if not np.isfinite(self.rates(problems.t[k], problems.y[:, k].copy(), problems.p[:, k].copy())).all():
+            why = f"{self.name} returns numbers that are not finite there"
+        self.failed(problems.t[k], problems.times[:, k], control, why)
+
+    # Numbers of one problem --------------------------------------------------------------------------------------
 
     def _integrated(
         self, rates: Callable[[float, Floats], Any], start: Floats, t: Floats, p: Floats, control: Control, atol: Floats
@@ -247,6 +358,15 @@ class System(Equations):
             return np.tile(band, copies)
 
         return matrix
+
+
+def _of_many(system: System) -> Callable[..., Any]:
+    """Return the rates of a system as a function of the times, states and parameters of many problems."""
+
+    def rates(t: Floats, y: Floats, p: Floats) -> Any:
+        return system.rates.batch(t, np.ascontiguousarray(y), p, in_axes=(0, 1, 1), transposed=True)
+
+    return rates
 
 
 def _equations(rates: Any, matrices: Any, columns: Any, by_parameter: Sequence[int]) -> Any:
@@ -370,6 +490,7 @@ def _solve_ivp(
 
     solve_ivp: Any = integrate.solve_ivp
 
+    method = "Radau" if control.method in METHODS_HERE else control.method
     left = _PER_STEP * control.max_steps * max(len(further.get("t_eval", ())), 1)
 
     last = span[0]
@@ -382,7 +503,7 @@ def _solve_ivp(
         return rates(s, z)
 
     implicit: dict[str, Any] = {}
-    if METHODS.get(control.method, False) and "jac" not in further:
+    if METHODS.get(method, False) and "jac" not in further:
         lower, upper = system.base.bands
         bands, size = system.blocks(len(start), p), len(start)
         offsets = np.arange(upper, -lower - 1, -1)
@@ -392,7 +513,7 @@ def _solve_ivp(
         with _LOCK, warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             options = {"rtol": control.rtol, "atol": atol, "dense_output": dense_output, **implicit, **further}
-            solution = solve_ivp(counted, span, start, control.method, **options)
+            solution = solve_ivp(counted, span, start, method, **options)
     except _TooManyError as error:
         system.failed(error.args[0], ends, control, "too many steps")
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
@@ -425,6 +546,16 @@ class Solution(Call):
         """Return the states at all times, by integration."""
         y0, t, p = self.split(x)
         return self.system.states(y0, t, p, self.control)
+
+    @property
+    def points_together(self) -> int:  # type: ignore[override]
+        """Number of points of a batch from which on they are computed together."""
+        return self.system.points_together(self.control.method)
+
+    def computed_together(self, x: Floats) -> Floats:
+        """Return the states at all times of many problems, by integration."""
+        y0, t, p = self.split(x)
+        return self.system.together(y0, t, p, self.control)
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
         """Return the sensitivities as a function of the same arguments."""
@@ -468,12 +599,33 @@ class Sensitivities(Call):
             states, sensitivities = system.sensitivities(y0, np.stack(start), self._by_parameter, t, p, self.control)
         else:
             states, sensitivities = system.states(y0, t, p, self.control), np.empty((len(t), 0, system.size))
-        return np.stack(self._arranged(system.rates, states, sensitivities, t, p), axis=-1)
+        return np.stack(self._arranged(system.rates, states, sensitivities, t, p), axis=2)
+
+    @property
+    def points_together(self) -> int:  # type: ignore[override]
+        """Number of points of a batch from which on they are computed together."""
+        equations, method = self._solution.system.size * (1 + len(self._carried)), self.control.method
+        return self._equations.points_together(method) if equations <= _COMPILED else sys.maxsize
+
+    @cached_property
+    def _equations(self) -> System:
+        """The system with its variational equations."""
+        return self._solution.system.augmented(len(self._by_start), self._by_parameter)
+
+    def computed_together(self, x: Floats) -> Floats:
+        """Return the sensitivities of many problems, by integrating the variational equations."""
+        system = self._solution.system
+        y0, t, p = self._solution.split(x)
+        n, start = system.size, self._start(_of_many(system), y0, t, p)
+        scaled = [k for k in self._by_parameter for _ in range(n // system.base.size)]
+        found = self._equations.together(np.concatenate([y0, *start]), t, p, self.control, scaled)
+        columns = found[:, n:].reshape(len(t), len(start), *y0.shape)
+        return np.stack(self._arranged(_of_many(system), found[:, :n], columns, t, p), axis=2)
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
         """Return the derivative of a program that calls the solution of the variational equations."""
         return RecordedFunction(
-            self._called, self.name, self.argument_count, self.result_count, self.returns_nan
+            self._called, self.name, self.argument_count, self.result_count, self.returns_nan, self.points_together
         ).slopes(columns)
 
     def _called(self, x: Any) -> Any:
@@ -482,18 +634,22 @@ class Sensitivities(Call):
         system, n = solution.system, solution.system.size
         y0, t, p = solution.split(x)
         start = self._start(system, y0, t, p)
-        augmented = system.augmented(len(self._by_start), self._by_parameter)
-        augmented_states = Solution(augmented, solution.times, self.control).states(np.concatenate([y0, *start]), t, p)
+        augmented_states = Solution(self._equations, solution.times, self.control).states(
+            np.concatenate([y0, *start]), t, p
+        )
         columns = augmented_states[:, n:].reshape(solution.times, len(start), n)
-        return np.stack(self._arranged(system, augmented_states[:, :n], columns, t, p), axis=-1).reshape(-1)
+        return np.stack(self._arranged(system, augmented_states[:, :n], columns, t, p), axis=2).reshape(-1)
 
     def _start(self, rates: Callable[..., Any], y0: Any, t: Any, p: Any) -> list[Any]:
-        """Return sensitivities at the first time, (size,) each, for numbers or traced values."""
+        """Return sensitivities at the first time, (size,) each, for numbers or traced values, or for many problems.
+
+        Arrays of many problems have a further axis, here and in `_arranged`.
+        """
         n = self._solution.system.size
-        units = np.eye(n)
+        units = np.eye(n).reshape(n, n, *[1] * (y0.ndim - 1))
         return [
-            *(-rates(t[0], y0, p) if k == n else units[k] for k in self._by_start),
-            *(np.zeros(n) for _ in self._by_parameter),
+            *(-rates(t[0], y0, p) if k == n else np.broadcast_to(units[k], y0.shape) for k in self._by_start),
+            *(np.zeros(y0.shape) for _ in self._by_parameter),
         ]
 
     def _arranged(self, rates: Callable[..., Any], states: Any, sensitivities: Any, t: Any, p: Any) -> list[Any]:
@@ -503,7 +659,7 @@ class Sensitivities(Call):
         for k in self._columns:
             if n <= k < n + times:
                 at = k - n
-                here = np.eye(times)[at][:, np.newaxis] * rates(t[at], states[at], p)[np.newaxis, :]
+                here = np.eye(times)[at].reshape(-1, *[1] * (states.ndim - 1)) * rates(t[at], states[at], p)[np.newaxis]
                 columns.append(here + sensitivities[:, self._carried.index(k)] if k == n else here)
             else:
                 columns.append(sensitivities[:, self._carried.index(k)])

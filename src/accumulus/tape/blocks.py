@@ -79,6 +79,8 @@ class Opaque(Protocol):
         always returns the same object, too. A function whose results are off by more than rounding has the attribute
         `accuracy`, a bound relative to 1 + |result|. A function that can be written as blocks has a method
         ``replay(program, numbers)``, which writes them for references of its numbers and returns those of its results.
+        A function that computes many points at once has a method ``in_lanes(numbers)``, from a column for each point to
+        one of its results, and `points_together`, the number of points of a batch from which on it is called so.
 
         Raises:
             ArgumentError: if there is no rule for the derivative.

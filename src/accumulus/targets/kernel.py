@@ -210,6 +210,12 @@ class Batch(NamedTuple):
     transposed: bool = False
     zeroed: bool = False
 
+    @property
+    def points(self) -> int:
+        """Number of points."""
+        count: int = self.X[self.shared.index(False)].shape[-1 if self.transposed else 0]
+        return count
+
     def at(self, points: int | slice) -> Any:
         """Return the index of points in an array with an axis of points."""
         return (..., points) if self.transposed else points

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -40,9 +41,10 @@ from accumulus.targets.llvm.rows import LOOKUPS, SPARSE_ROWS
 from accumulus.targets.llvm.steps import Step, Steps, address_of, overlap
 from accumulus.targets.nests import Place
 
+#: Part of the table of calls: address, number of rows, and True if threads share them; without rows, number of a step.
+Stage = tuple[int, int, bool]
 #: Bytes of a row in the table of calls.
 ROW: Final = 32
-
 
 #: Rows are copied if they have fewer numbers than this for each of their addresses, and for four more. A larger number
 #: copies rows of long arrays, a smaller one changes addresses of short ones.
@@ -54,6 +56,9 @@ MOST_IN_LANES: Final = 1 << 27
 #: Number of vectors of points whose time is compared with that of points one after the other; the first one makes code
 #: and memory. Fewer let noise decide, more compute more points in the slower way.
 MEASURED: Final = 3
+#: Number of points that pass through the stages together, if functions that the program calls compute many points at
+#: once. With fewer, such functions have less to share; with more, less memory stays in caches.
+MOST_TOGETHER: Final = 1024
 #: Seconds to compile for points in lanes, and for each operation of a body; and seconds of a call besides its loops.
 #: Larger times of compiling keep batches out of lanes for longer, smaller ones compile for batches that end sooner.
 LANES, LANES_AN_OPERATION, CALL = 1e-2, 1e-4, 1e-5
@@ -119,9 +124,14 @@ class LLVMLoops(CompiledLoops):
 
     def _compute(self, workspace: _Workspace, results: Sequence[Floats], threads: int = 1) -> None:
         """Compute the results of the arguments in a workspace."""
+        self._run_stages(workspace, workspace.stages(self, threads), results, threads)
+
+    def _run_stages(
+        self, workspace: _Workspace, stages: Sequence[Stage], results: Sequence[Floats], threads: int = 1
+    ) -> None:
         for index, segment, offset in workspace.returned:
             workspace.addresses[index] = address_of(results[segment]) + offset
-        for calls, rows, together in workspace.stages(self, threads):
+        for calls, rows, together in stages:
             if not rows:
                 workspace.products[calls](results)
             elif together:
@@ -295,13 +305,7 @@ class LLVMLoops(CompiledLoops):
             target: function that returns the result's memory, given the returned arrays.
             one: workspace of one point, for steps that compute one point at a time.
         """
-        step, places = self._steps[k], []
-        for operands in step.nest.loads:
-            table = self._lowered.table(operands)
-            if table is None:
-                assert isinstance(operands, Range)
-                table = self._layout.place(operands.start) + operands.step * np.arange(operands.count, dtype=np.int32)
-            places.append(table)
+        step, places = self._steps[k], self._places(k)
         opaque: Any = step.nest.opaque
         if getattr(opaque, "fills_lanes", False):
             return lambda results: np.copyto(target(results), opaque.in_lanes(values[places[0]]))
@@ -315,6 +319,17 @@ class LLVMLoops(CompiledLoops):
                 result[:, lane] = made(one.results)
 
         return run
+
+    def _places(self, k: int) -> list[NDArray[np.int32]]:
+        """Return the places of the operands of a step in the workspace, one array for each operand."""
+        places = []
+        for operands in self._steps[k].nest.loads:
+            table = self._lowered.table(operands)
+            if table is None:
+                assert isinstance(operands, Range)
+                table = self._layout.place(operands.start) + operands.step * np.arange(operands.count, dtype=np.int32)
+            places.append(table)
+        return places
 
     def _words_apart(self, k: int, base: int, one: _Workspace) -> tuple[list[int], list[tuple[int, Place]]]:
         """Return what `_addresses` does for a step that computes one point of many at a time, see `APART`.
@@ -383,13 +398,13 @@ class LLVMLoops(CompiledLoops):
         name = APART if step.is_apart else step.of_points or step.function
         return np.array([[self._library.addresses[name], 0, 0, step.count]], np.int64)
 
-    def calls(self, workspace: _Workspace, threads: int) -> tuple[NDArray[np.int64], list[tuple[int, int, bool]]]:
+    def calls(self, workspace: _Workspace, threads: int) -> tuple[NDArray[np.int64], list[Stage]]:
         """Return the table of calls, and its stages: address, number of rows, and True if threads share the rows.
 
         Operations on matrices are stages without rows, with the number of the step instead of an address.
         """
         tables: list[NDArray[np.int64]] = []
-        stages: list[tuple[int, int, bool]] = []
+        stages: list[Stage] = []
         first = address_of(workspace.addresses)
         done = 0
         for k, (step, begin) in enumerate(zip(self._steps, workspace.begins, strict=True)):
@@ -434,6 +449,10 @@ class LLVMLoops(CompiledLoops):
     def run(self, batch: Batch, first: int, last: int) -> None:
         """Compute points of a batch; see `accumulus.targets.kernel.CompiledLoops`."""
         lanes = self._lanes
+        together = {k for k in self._products if batch.points >= self._points_together(k)}
+        if together:
+            self._stage_by_stage(batch, first, last, together)
+            return
         while first + lanes <= last and self._is_to_be_measured():
             start = time.perf_counter()
             self._together(batch, first, first + lanes)
@@ -462,9 +481,7 @@ class LLVMLoops(CompiledLoops):
     def _together(self, batch: Batch, first: int, last: int) -> None:
         """Compute points in lanes, as many at a time as there are lanes."""
         lanes = self._lanes
-        workspace = self._reused(lanes)
-        if not workspace.results:  # structural zeros of a result are not stored
-            workspace.results.extend(np.zeros((length, lanes)) for length in self._lengths)
+        workspace = self._reused_in_lanes()
         rows, begin = [], self._layout.first
         for x, same in zip(batch.X, batch.shared, strict=True):
             size = x.size if same else x.size // x.shape[-1 if batch.transposed else 0]
@@ -481,6 +498,63 @@ class LLVMLoops(CompiledLoops):
             batch.store(points, workspace.results)
         self._idle[lanes].append(workspace)
 
+    def _reused_in_lanes(self) -> _Workspace:
+        """Return a workspace of points in lanes, with memory for their results."""
+        workspace = self._reused(self._lanes)
+        if not workspace.results:  # structural zeros of a result are not stored
+            workspace.results.extend(np.zeros((length, self._lanes)) for length in self._lengths)
+        return workspace
+
+    def _points_together(self, k: int) -> int:
+        """Return the number of points of a batch from which on a step computes all of them at once."""
+        points: int = getattr(self._steps[k].nest.opaque, "points_together", sys.maxsize)
+        return points
+
+    def _stage_by_stage(self, batch: Batch, first: int, last: int, together: Collection[int]) -> None:
+        """Compute points in lanes; steps that compute all points at once wait until all are there."""
+        lanes, workspace = self._lanes, self._reused_in_lanes()
+        parts: list[tuple[list[Stage], int]] = [([], -1)]
+        for stage in workspace.stages(self, 1):
+            if not stage[1] and stage[0] in together:
+                parts[-1] = parts[-1][0], stage[0]
+                parts.append(([], -1))
+            else:
+                parts[-1][0].append(stage)
+        most = lanes * min(MOST_TOGETHER // lanes, 1 + MOST_IN_LANES // (workspace.values.nbytes + 1))
+        for start in range(first, last, most):
+            points = slice(start, min(start + most, last))
+            # vectors of points, one after the other: memory that each has in the workspace, and its results
+            groups = -(-(points.stop - start) // lanes)
+            kept = [np.repeat(array[np.newaxis], groups, axis=0) for array in (workspace.values, *workspace.results)]
+            values, results = kept[0], kept[1:]
+            begin = self._layout.first
+            for x, same in zip(batch.arguments(points), batch.shared, strict=True):
+                count = 1 if same else points.stop - start
+                columns = x.reshape(-1, count) if same or batch.transposed else x.reshape(count, -1).T
+                values[:, begin : begin + len(columns)] = _in_groups(columns, lanes)
+                begin += len(columns)
+            for stages, call in parts:
+                for arrays in zip(*kept, strict=True) if stages else ():
+                    for array, saved in zip((workspace.values, *workspace.results), arrays, strict=True):
+                        array[:] = saved
+                    self._run_stages(workspace, stages, workspace.results)
+                    for array, saved in zip((workspace.values, *workspace.results), arrays, strict=True):
+                        saved[:] = array
+                if call >= 0:
+                    self._call_together(call, values, results, points.stop - start)
+            batch.store(points, [_in_columns(each, points.stop - start) for each in results])
+        self._idle[lanes].append(workspace)
+
+    def _call_together(self, k: int, values: Floats, results: Sequence[Floats], count: int) -> None:
+        """Call the function of a step for all points, whose workspaces are (groups, numbers, lanes)."""
+        step, (places,) = self._steps[k], self._places(k)
+        opaque: Any = step.nest.opaque
+        made = opaque.in_lanes(_in_columns(values[:, places], count))
+        ((result,), size) = step.nest.stores, step.nest.count
+        into = results[result.segment] if isinstance(result, Place) else values
+        at = result.offset if isinstance(result, Place) else self._layout.place(result)
+        into[:, at : at + size] = _in_groups(made, self._lanes)
+
     def _in_turn(self, batch: Batch, first: int, last: int) -> None:
         """Compute one point after the other, without Python in between where that is possible."""
         if self._products or batch.transposed:
@@ -495,6 +569,20 @@ class LLVMLoops(CompiledLoops):
             for x, same in zip(batch.X, batch.shared, strict=True)
         ]
         self.repeat(last - first, arguments, [CallRows(array, first, zeroed=True) for array in batch.out])
+
+
+def _in_groups(columns: Floats, lanes: int) -> Floats:
+    """Return columns in vectors, (vectors, rows, lanes); the last column fills the last vector, one column all."""
+    rows, count = columns.shape
+    if count > 1 or lanes == 1:
+        columns = np.pad(columns, ((0, 0), (0, -count % lanes)), mode="edge")
+        return np.moveaxis(columns.reshape(rows, -1, lanes), 1, 0)
+    return columns
+
+
+def _in_columns(vectors: Floats, count: int) -> Floats:
+    """Return the first `count` columns of vectors, (rows, count); see `_in_groups`."""
+    return np.moveaxis(vectors, 1, 0).reshape(vectors.shape[1], -1)[:, :count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -518,7 +606,7 @@ class _Workspace:
     # addresses in returned arrays: position, segment, and offset in bytes
     returned: list[tuple[int, int, int]]
     products: dict[int, Callable[[Sequence[Floats]], None]]  # operations on matrices, by step
-    tables: dict[int, tuple[NDArray[np.int64], list[tuple[int, int, bool]]]]  # tables of calls, by number of threads
+    tables: dict[int, tuple[NDArray[np.int64], list[Stage]]]  # tables of calls, by number of threads
     one: _Workspace | None = None  # of points in lanes: memory for one of them, with results
     results: list[Floats] = field(default_factory=list)  # results of points in lanes: (entries, points)
 
@@ -527,7 +615,7 @@ class _Workspace:
         """Number of points in lanes."""
         return math.prod(self.values.shape[1:])
 
-    def stages(self, loops: LLVMLoops, threads: int) -> list[tuple[int, int, bool]]:
+    def stages(self, loops: LLVMLoops, threads: int) -> list[Stage]:
         """Return the stages of the table of calls; see `LLVMLoops.calls`."""
         table = self.tables.get(threads)
         if table is None:
