@@ -322,7 +322,7 @@ def test_results_beyond_the_caches_are_streamed_in_tiles_and_agree(dtype, zeroed
     segments = (Segment(21, (0, 1), (3, 10)), Segment(1, (1,), (0,)))
     X = np.random.default_rng(0).uniform(-1, 1, (700, tape.inputs)).astype(dtype)
     expected = LLVMKernel(Unit(tape, segments, dtype)).batch(X)
-    monkeypatch.setattr(ranges, "STREAMED", 300 * 22 * X.itemsize)
+    monkeypatch.setattr(ranges, "STREAMED", 300 * 22 * X.itemsize / host.last_cache())
     monkeypatch.setattr(ranges, "TILE", 1)
     kernel = LLVMKernel(Unit(tape, segments, dtype, cache=False))
     assert "!nontemporal" in kernel.source
@@ -355,11 +355,15 @@ def test_transposed_batches_agree_however_far_variables_are_apart(width, count):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("width", [4, 8, 16])
-def test_transposed_batches_agree_wherever_results_begin(width, dtype):
+@pytest.mark.parametrize("streamed", [False, True])
+def test_transposed_batches_agree_wherever_results_begin(width, dtype, streamed, monkeypatch):
+    if streamed:
+        monkeypatch.setattr(ranges, "STREAMED", 0.0)
     tape = chain(20)
     segments = (Segment(12, (0, 1), (3, 10)), Segment(2, (1, 0), (0, 1)))
-    kernel = LLVMKernel(Unit(tape, segments, dtype), variant=Variant(width, dtype, contract=False))
-    for count in (width, 64, 80, 83, 4 * width + 16):
+    unit = Unit(tape, segments, dtype, cache=False)
+    kernel = LLVMKernel(unit, variant=Variant(width, dtype, contract=False))
+    for count in (width, 64, 80, 83, 4 * width + 16, *((256, 400, 1024) if streamed else ())):
         X = np.random.default_rng(0).uniform(-1, 1, (count, tape.inputs)).astype(dtype)
         expected, columns = kernel.batch(X), np.ascontiguousarray(X.T)
         for offset in range(16):

@@ -15,6 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -59,6 +60,9 @@ ALIGNMENT: Final = 64
 #: Least number of entries for which the alignment saves more time than it costs: a smaller one adds its cost to calls
 #: at single points, a larger one leaves stores that straddle cache lines.
 WORTH_ALIGNING: Final = 4096
+#: Least bytes of a result whose memory is kept, most bytes of all that is kept, and most pieces. The C library keeps
+#: smaller ones; larger ones, and more, would take memory that other programs need.
+FEWEST_KEPT, MOST_KEPT, PIECES = 1 << 20, 1 << 28, 8
 #: Largest integer up to which all integers are doubles.
 EXACT: Final = 1 << 53
 
@@ -686,10 +690,45 @@ def aligned(shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
     entries = math.prod(shape)
     if entries < WORTH_ALIGNING:
         return np.empty(shape, dtype)
-    spare = ALIGNMENT // dtype.itemsize
-    memory = np.empty(entries + spare, dtype)
-    start = -(memory.__array_interface__["data"][0] // dtype.itemsize) % spare
-    return memory[start : start + entries].reshape(shape)
+    size = entries * dtype.itemsize
+    memory = _block(size + ALIGNMENT) if FEWEST_KEPT <= size <= MOST_KEPT else np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.__array_interface__["data"][0] % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+#: Memory of large results, the last used last. What no array uses any more serves the next results: the system would
+#: clear fresh pages first, which takes up to four times as long as computing them.
+_BLOCKS: list[NDArray[np.uint8]] = []
+
+
+def _taken(blocks: list[NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], int]:
+    """Remove the first block; return it, and its number of references."""
+    block = blocks.pop(0)
+    return block, sys.getrefcount(block)
+
+
+#: Number of references to a block that no array uses.
+_ALONE: Final = _taken([np.empty(0, np.uint8)])[1]
+
+
+def _block(size: int) -> NDArray[np.uint8]:
+    """Return memory of at least `size` bytes that no array uses; no other thread gets it as long as one does."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():  # numbers of references say less then
+        return np.empty(size, np.uint8)
+    block = None
+    with suppress(IndexError):  # another thread may take the last one
+        for _ in range(len(_BLOCKS)):
+            kept, references = _taken(_BLOCKS)
+            if references == _ALONE and size <= len(kept) <= 2 * size:
+                block = kept
+                break
+            _BLOCKS.append(kept)
+    block = np.empty(size, np.uint8) if block is None else block
+    _BLOCKS.append(block)
+    with suppress(IndexError):
+        while len(_BLOCKS) > PIECES or sum(map(len, _BLOCKS)) > MOST_KEPT:
+            _BLOCKS.pop(0)
+    return block
 
 
 def reused(unused: list[T], make: Callable[[], T]) -> T:

@@ -7,6 +7,7 @@ LLVM's JITLink is used. One linker and one code generator serve the process.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -73,6 +74,15 @@ def host() -> Host:
     except RuntimeError:
         letter = ""
     return Host(triple, str(_machine(_LEVEL).target_data), vector_bytes, fused, letter)
+
+
+@cache
+def last_cache() -> int:
+    """Return the bytes of the last cache, as the system knows it; else those of a common one."""
+    for name in ("SC_LEVEL4_CACHE_SIZE", "SC_LEVEL3_CACHE_SIZE", "SC_LEVEL2_CACHE_SIZE"):
+        if name in getattr(os, "sysconf_names", ()) and (size := os.sysconf(name)) > 0:
+            return size
+    return 1 << 25
 
 
 @cache

@@ -283,8 +283,9 @@ LINES: Final = 12_000
 #: shorter runs cost more to enter than they save.
 LARGEST_STRAIGHT_LINE, SHORTEST_RUN = 15_000, 16
 #: Number of cache lines across a tile of the transposed layout, and the bytes of a tile above which it is narrower.
-#: Wider tiles leave the cache, narrower ones store parts of lines.
-TILE_LINES, TILE_BYTES = 2, 1 << 18
+#: Wider tiles leave the cache, narrower ones copy shorter runs: with two lines, and variables an even number of lines
+#: apart, points took up to 3.5 times as long.
+TILE_LINES, TILE_BYTES = 8, 1 << 20
 #: Least number of structural zeros of one point that a call clears before anything is stored: with fewer, clearing
 #: writes memory twice for little; with more, zeros are stored one by one.
 WORTH_CLEARING: Final = 16
@@ -346,19 +347,21 @@ def module(unit: Unit, variant: Variant) -> Module:
     signature = Signature(shapes, variant.shared or (False,) * len(shapes), lengths, size)
     variant = replace(variant, offsets=variant.offsets or (0,) * len(lengths))
     functions = Functions(lanes, variant.dtype, single=variant.single)
-    tile = _tile(signature, lanes) if variant.transposed else 0
+    tile, pitch = _tile(signature, lanes) if variant.transposed else (0, 0)
     runs = _runs(tape, segments, variant)
     if runs is None:
-        block = _straight_line(tape, segments, signature, variant, functions, tile)
+        block = _straight_line(tape, segments, signature, variant, functions, pitch)
     else:
-        block = _in_loops(tape, segments, runs, signature, variant, functions, tile)
+        block = _in_loops(tape, segments, runs, signature, variant, functions, pitch)
     slots = block.slots
     text = list(block.functions)
     if variant.single:
         text += run_one(signature, slots, lanes, block.body)
     elif variant.transposed:
         text += _blocks(block.body, signature, variant)
-        text += run_columns(signature, groups(tape, segments, 1), slots, lanes, tile, variant.zeroed, block.direct)
+        text += run_columns(
+            signature, groups(tape, segments, 1), slots, lanes, tile, pitch, variant.zeroed, block.direct
+        )
     else:
         text += _blocks(block.body, signature, variant)
         text += run_rows(signature, slots, lanes, variant.offsets, variant.zeroed)
@@ -479,12 +482,13 @@ def _cleared(segments: Sequence[Segment], variant: Variant) -> list[str]:
     ]
 
 
-def _tile(signature: Signature, lanes: int) -> int:
+def _tile(signature: Signature, lanes: int) -> tuple[int, int]:
+    """Return the points of a tile, and the distance between its variables in entries: an odd number of lines."""
     size, entries = signature.size, sum(signature.strides.values())
     tile = max(TILE_LINES * 64 // size, lanes)
     while tile > lanes and tile * size * entries > TILE_BYTES:
         tile //= 2
-    return tile
+    return tile, tile + LINE // size * (tile * size // LINE % 2 == 0)
 
 
 def _body(tape: Tape, part: Stretch, layout: Layout, functions: Functions, variant: Variant) -> list[str]:

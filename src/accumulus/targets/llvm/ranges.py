@@ -7,8 +7,8 @@ fills the remaining lanes. Results that exceed the caches are computed tile by t
 
 Columns: the first whole block starts where cache lines of the results begin, if that is the same point for all
 variables, since a vector across two lines takes up to twice as long to store. If variables would evict each other from
-the cache, and for a range of fewer points than lanes, the points go tile by tile through scratch memory, copied in
-runs of neighbouring points.
+the cache, if no cache holds the results, and for a range of fewer points than lanes, the points go tile by tile through
+scratch memory, copied in runs of neighbouring points, and streamed as rows are.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from accumulus.targets.llvm.host import last_cache
 from accumulus.targets.llvm.vectors import ATTRIBUTES, UNOPTIMISED, Signature, again, unless, when
 from accumulus.targets.schedule import ResultGroup
 
@@ -24,15 +25,20 @@ from accumulus.targets.schedule import ResultGroup
 LARGEST_ON_STACK: Final = 1 << 16
 #: Bytes of a cache line.
 LINE: Final = 64
-#: Results of more than `STREAMED` bytes, which no cache holds, are computed in tiles of about `TILE` bytes, at most
+#: Results of more than `STREAMED` of the last cache are computed in tiles of about `TILE` bytes, at most
 #: `LARGEST_TILE`, and copied to memory by non-temporal stores, which write whole lines without reading them first.
 #: Points took 0.35 to 0.9 of the time. Tiles of 16 KB took up to 1.2 times as long: memory idles while one is computed.
+#: From a quarter of the cache on, points took 1.0 to 1.7 times as long, and a sum over the results twice as long.
 #: `make bench ARGS=beyond` measures such batches.
-STREAMED, TILE, LARGEST_TILE = 1 << 25, 1 << 12, 1 << 16
-#: If vectors are narrower than a line, transposed batches of up to this many variables go through tiles if the number
-#: of variables, times the largest power of two in their distance in bytes, exceeds the second number. Direct stores
-#: took up to twice as long in that case; otherwise tiles take 1.1 to 4 times as long.
-MOST_COPIED, COLLIDING = 200, 1 << 17
+STREAMED, TILE, LARGEST_TILE = 0.5, 1 << 12, 1 << 16
+#: Transposed batches go through tiles if the number of variables, times the largest power of two in their distance in
+#: bytes, a page at most, exceeds `COLLIDING`, and that power of two is at least `APART`, or twice that if vectors are
+#: as wide as lines. Direct stores took 1.4 to 9 times as long in that case; otherwise tiles take 1.1 to 2.5 times as
+#: long.
+COLLIDING, APART, PAGE = 1 << 17, 1 << 10, 1 << 12
+#: Fewest variables of results of a transposed batch that are streamed, unless they collide. The processor follows fewer
+#: variables to fetch their lines ahead. Points then took 0.4 to 0.9 of the time; with fewer variables, up to 1.9 times.
+MANY_VARIABLES: Final = 64
 
 
 class _Scratch:
@@ -240,7 +246,7 @@ def _streamed(signature: Signature, lanes: int, tile: int, moved: Callable[..., 
             find.append(f"call void @llvm.memset.p0.i64(ptr %to.{name}, i8 0, i64 {strides[name] * tile}, i1 false)")
     return [
         f"%all.bytes = mul i64 %points, {sum(strides[name] for name in results)}",
-        f"%is.large = icmp ugt i64 %all.bytes, {STREAMED}",
+        f"%is.large = icmp ugt i64 %all.bytes, {round(STREAMED * last_cache())}",
         f"%tiles.end = sub i64 %count, {lanes + tile - 1}",
         "%has.tiles = icmp slt i64 %skip, %tiles.end",
         *when("streams", "and i1 %is.large, %has.tiles", "find", "unstreamed"),
@@ -313,7 +319,14 @@ def _skipped_rows(signature: Signature, lanes: int, offsets: Sequence[int]) -> l
 
 
 def run_columns(
-    signature: Signature, results: Sequence[ResultGroup], slots: int, lanes: int, tile: int, zeroed: bool, direct: bool
+    signature: Signature,
+    results: Sequence[ResultGroup],
+    slots: int,
+    lanes: int,
+    tile: int,
+    pitch: int,
+    zeroed: bool,
+    direct: bool,
 ) -> list[str]:
     """Return the function that computes a range of points, for transposed batches.
 
@@ -323,6 +336,7 @@ def run_columns(
         slots: number of vectors in the frame.
         lanes: entries of a vector.
         tile: points of a tile.
+        pitch: distance between the variables of a tile, in entries.
         zeroed: if True, structural zeros are not written.
         direct: if True, blocks may work in the arrays themselves.
     """
@@ -334,7 +348,7 @@ def run_columns(
     scratch.take("line.at", 8)
     cleared = scratch.size
     for name in moving:
-        scratch.take(f"tile.{name}", strides[name] * tile * size)
+        scratch.take(f"tile.{name}", strides[name] * pitch * size)
 
     def blocks(prefix: str, count: str) -> str:
         pointers = ", ".join(f"ptr %{prefix}.{name}" if name in moving else f"ptr %{name}" for name in signature.names)
@@ -348,39 +362,38 @@ def run_columns(
     inward: list[str] = []
     for name in arguments:
         inward += [
-            f"call void @copy(ptr %tile.{name}, i64 {tile * size}, ptr %here.{name}, i64 %line, i64 {strides[name]}, "
+            f"call void @copy(ptr %tile.{name}, i64 {pitch * size}, ptr %here.{name}, i64 %line, i64 {strides[name]}, "
             "i64 %bytes)",
             f"call void @pad(ptr %tile.{name}, i64 {strides[name]}, i64 %used)",
         ]
+    stored = [group for group in results if not group.is_zero]
     outward: list[str] = []
-    for k, (segment, start, count) in enumerate(_runs(results, zeroed)):
+    for k, (segment, start, count) in enumerate(_runs(stored)):
         outward += [
             f"%skip.{k} = mul i64 %line, {start}",
             f"%to.{k} = getelementptr inbounds i8, ptr %here.o{segment}, i64 %skip.{k}",
-            f"%from.{k} = getelementptr inbounds i8, ptr %tile.o{segment}, i64 {start * tile * size}",
-            f"call void @copy(ptr %to.{k}, i64 %line, ptr %from.{k}, i64 {tile * size}, i64 {count}, i64 %bytes)",
+            f"%from.{k} = getelementptr inbounds i8, ptr %tile.o{segment}, i64 {start * pitch * size}",
+            f"call void @copy_out(ptr %to.{k}, i64 %line, ptr %from.{k}, i64 {pitch * size}, i64 {count}, i64 %bytes, "
+            "i1 %streams)",
         ]
     clear: list[str] = []
-    for k, (segment, start, count) in enumerate(_runs([group for group in results if group.is_zero], zeroed)):
+    for k, (segment, start, count) in enumerate(_runs([] if zeroed else [each for each in results if each.is_zero])):
         clear += [
             f"%zero.by.{k} = mul i64 %line, {start}",
             f"%zero.{k} = getelementptr i8, ptr %first.o{segment}, i64 %zero.by.{k}",
-            f"call void @clear(ptr %zero.{k}, i64 %line, i64 {count}, i64 %all.bytes)",
+            f"call void @clear(ptr %zero.{k}, i64 %line, i64 {count}, i64 %all.bytes, i1 %streams)",
         ]
     main = ["%main.at = add i64 %first, %skip", *moved("main", "%main.at")]
     whole = [
         "whole:",
-        *moved("first", "%first"),
-        f"%all.bytes = mul i64 %all, {size}",
-        *clear,
         *_skipped_points(signature, lanes),
         *_by_blocks(lanes, blocks, "first", main, "%skip", "%all", "%last", moved("end", "%back")),
     ]
+    variables = sum(strides[name] for name in arguments) + sum(len(group.references) for group in stored)
     choice = [
-        "%all = sub i64 %last, %first",
         f"%enough = icmp sge i64 %all, {lanes}",
-        *_collide(sum(strides[name] for name in moving), lanes * size),
-        "%separate = xor i1 %collide, true",
+        "%by.tiles = or i1 %collide, %streams",
+        "%separate = xor i1 %by.tiles, true",
         "%direct = and i1 %enough, %separate",
         "br i1 %direct, label %whole, label %tiled",
         *whole,
@@ -388,14 +401,21 @@ def run_columns(
     ]
     return [
         *_copy(tile * size),
-        *_pad(tile, "double" if size == 8 else "float"),
-        *(_CLEAR if direct else ()),
+        *_copy_out(tile * size),
+        *_pad(tile, pitch, "double" if size == 8 else "float"),
+        *_CLEAR,
         _head(signature),
         *scratch.opening(),
         f"%line = mul i64 %points, {size}",
-        f"store i64 {'%line' if direct else tile * size}, ptr %line.at",
+        *_collide(variables, lanes * size),
+        *_streams(signature, tile * size),
+        f"store i64 {'%line' if direct else pitch * size}, ptr %line.at",
+        "%all = sub i64 %last, %first",
+        *moved("first", "%first"),
+        f"%all.bytes = mul i64 %all, {size}",
+        *clear,
         *(choice if direct else ("br label %tiled", "tiled:")),
-        f"store i64 {tile * size}, ptr %line.at",
+        f"store i64 {pitch * size}, ptr %line.at",
         f"%tiles = getelementptr inbounds i8, ptr %scratch, i64 {cleared}",
         f"call void @llvm.memset.p0.i64(ptr %tiles, i8 0, i64 {scratch.size - cleared}, i1 false)",
         "br label %loop",
@@ -413,7 +433,32 @@ def run_columns(
         *outward,
         f"%next = add i64 %at, {tile}",
         *unless("more", "icmp slt i64 %next, %last", "loop", "done"),
+        "fence seq_cst",
         *scratch.closing(),
+    ]
+
+
+def _streams(signature: Signature, full: int) -> list[str]:
+    """Return code for %streams: true if no cache holds the results, and each variable begins a line at the first point.
+
+    They also have to be many, or to %collide. Tiles of a range that begins elsewhere, or with runs of parts of lines,
+    are copied as usual.
+    """
+    strides = [signature.strides[name] for name in signature.results]
+    if full % LINE:
+        return ["%streams = and i1 false, false"]
+    lines = [f"%odd.0 = and i64 %line, {LINE - 1}"]
+    for k, name in enumerate(signature.results):
+        lines += [f"%begin.{k} = ptrtoint ptr %{name} to i64", f"%odd.{k + 1} = or i64 %odd.{k}, %begin.{k}"]
+    return [
+        *lines,
+        f"%odd = and i64 %odd.{len(strides)}, {LINE - 1}",
+        "%even = icmp eq i64 %odd, 0",
+        f"%results.bytes = mul i64 %line, {sum(strides)}",
+        f"%is.large = icmp ugt i64 %results.bytes, {round(STREAMED * last_cache())}",
+        f"%suits = or i1 %collide, {'true' if sum(strides) >= MANY_VARIABLES else 'false'}",
+        "%streamed = and i1 %is.large, %suits",
+        "%streams = and i1 %streamed, %even",
     ]
 
 
@@ -439,43 +484,58 @@ def _collide(variables: int, vector_bytes: int) -> list[str]:
     """Return code for %collide: true if variables evict each other from the cache before their lines are full.
 
     Lines whose addresses differ by a multiple of a large power of two share few sets. Vectors as wide as a line fill it
-    at once. Copying many variables costs more than the evictions.
+    at once, so that more of them may share a set.
     """
-    if vector_bytes >= LINE or variables > MOST_COPIED:
-        return ["%collide = and i1 false, false"]
+    apart = APART if vector_bytes < LINE else 2 * APART
     return [
         "%line.negative = sub i64 0, %line",
         "%line.power = and i64 %line, %line.negative",
-        f"%apart = mul i64 %line.power, {variables}",
-        f"%collide = icmp ugt i64 %apart, {COLLIDING}",
+        f"%within.page = icmp ult i64 %line.power, {PAGE}",
+        f"%line.apart = select i1 %within.page, i64 %line.power, i64 {PAGE}",
+        f"%apart = mul i64 %line.apart, {variables}",
+        f"%share.sets = icmp ugt i64 %apart, {COLLIDING}",
+        f"%are.apart = icmp uge i64 %line.power, {apart}",
+        "%collide = and i1 %share.sets, %are.apart",
     ]
 
 
-#: Function that clears %count runs of %bytes, one every %step bytes.
+#: Function that clears %count runs of %bytes, one every %step bytes, by stores that bypass the caches if wanted.
 _CLEAR: Final = (
-    f"define internal void @clear(ptr %to, i64 %step, i64 %count, i64 %bytes) {UNOPTIMISED} {{",
+    "define internal void @clear(ptr %to, i64 %step, i64 %count, i64 %bytes, i1 %streams) nounwind noinline {",
     "start:",
-    *when("joined", "icmp eq i64 %step, %bytes", "whole", "each"),
+    "%at = ptrtoint ptr %to to i64",
+    f"%odd = and i64 %at, {LINE - 1}",
+    "%even = icmp eq i64 %odd, 0",
+    "%lines = and i1 %even, %streams",
+    "%joined = icmp eq i64 %step, %bytes",
+    "%runs = select i1 %joined, i64 1, i64 %count",
     "%all = mul i64 %count, %bytes",
-    "call void @llvm.memset.p0.i64(ptr %to, i8 0, i64 %all, i1 false)",
-    "ret void",
+    "%length = select i1 %joined, i64 %all, i64 %bytes",
+    f"%whole = and i64 %length, {-LINE}",
+    "%end = select i1 %lines, i64 %whole, i64 0",
+    "%left = sub i64 %length, %end",
+    "br label %each",
     "each:",
-    "%k = phi i64 [ 0, %start ], [ %k.next, %each ]",
+    "%k = phi i64 [ 0, %start ], [ %k.next, %rest ]",
     "%by = mul i64 %k, %step",
     "%here = getelementptr i8, ptr %to, i64 %by",
-    "call void @llvm.memset.p0.i64(ptr %here, i8 0, i64 %bytes, i1 false)",
-    *again("k", "1", "%count", "more", "each", "done"),
+    *when("some", "icmp ne i64 %end, 0", "line", "rest"),
+    "%j = phi i64 [ 0, %each ], [ %j.next, %line ]",
+    "%line.at = getelementptr i8, ptr %here, i64 %j",
+    f"store <8 x i64> zeroinitializer, ptr %line.at, align {LINE}, !nontemporal !2",
+    *again("j", f"{LINE}", "%end", "j.more", "line", "rest"),
+    "%rest.at = getelementptr i8, ptr %here, i64 %end",
+    "call void @llvm.memset.p0.i64(ptr %rest.at, i8 0, i64 %left, i1 false)",
+    *again("k", "1", "%runs", "more", "each", "done"),
     "ret void",
     "}",
 )
 
 
-def _runs(results: Sequence[ResultGroup], zeroed: bool) -> list[tuple[int, int, int]]:
-    """Return segment, start and length of each run of neighbouring entries to copy."""
+def _runs(results: Sequence[ResultGroup]) -> list[tuple[int, int, int]]:
+    """Return segment, start and length of each run of neighbouring entries."""
     runs: list[tuple[int, int, int]] = []
     for group in results:
-        if group.is_zero and zeroed:
-            continue
         count = len(group.references)
         if runs and runs[-1][0] == group.segment and runs[-1][1] + runs[-1][2] == group.start:
             runs[-1] = (group.segment, runs[-1][1], runs[-1][2] + count)
@@ -510,8 +570,46 @@ def _copy(full: int) -> list[str]:
     return [*lines, "done:", "ret void", "}"]
 
 
-def _pad(tile: int, real: str) -> list[str]:
-    """Return the function that fills %count runs of `tile` entries, from %used on, with the entry before %used."""
+def _copy_out(full: int) -> list[str]:
+    """Return the function that does as `copy`, by stores that bypass caches if wanted, for runs of `full` bytes."""
+    arguments = "ptr %to, i64 %to.step, ptr %from, i64 %from.step, i64 %count, i64 %bytes"
+    full -= full % LINE  # parts of lines are not streamed
+    return [
+        f"define internal void @copy_out({arguments}, i1 %streams) nounwind noinline {{",
+        "start:",
+        "%at = ptrtoint ptr %to to i64",
+        f"%odd = and i64 %at, {LINE - 1}",
+        "%even = icmp eq i64 %odd, 0",
+        f"%whole = icmp eq i64 %bytes, {full}",
+        "%whole.lines = and i1 %even, %whole",
+        *when("by.lines", "and i1 %whole.lines, %streams", "run", "plain"),
+        "%k = phi i64 [ 0, %start ], [ %k.next, %ended ]",
+        "%to.by = mul i64 %k, %to.step",
+        "%from.by = mul i64 %k, %from.step",
+        "%to.run = getelementptr inbounds i8, ptr %to, i64 %to.by",
+        "%from.run = getelementptr inbounds i8, ptr %from, i64 %from.by",
+        "br label %line",
+        "line:",
+        "%j = phi i64 [ 0, %run ], [ %j.next, %line ]",
+        "%to.line = getelementptr inbounds i8, ptr %to.run, i64 %j",
+        "%from.line = getelementptr inbounds i8, ptr %from.run, i64 %j",
+        f"%values = load <8 x i64>, ptr %from.line, align {LINE}",
+        f"store <8 x i64> %values, ptr %to.line, align {LINE}, !nontemporal !2",
+        *again("j", f"{LINE}", f"{full}", "j.more", "line", "ended"),
+        *again("k", "1", "%count", "k.more", "run", "done"),
+        "ret void",
+        "plain:",
+        f"call void @copy({arguments})",
+        "ret void",
+        "}",
+    ]
+
+
+def _pad(tile: int, pitch: int, real: str) -> list[str]:
+    """Return the function that fills %count runs of `tile` entries, from %used on, with the entry before %used.
+
+    Runs begin every `pitch` entries.
+    """
     return [
         f"define internal void @pad(ptr %tile, i64 %count, i64 %used) {UNOPTIMISED} {{",
         "start:",
@@ -519,7 +617,7 @@ def _pad(tile: int, real: str) -> list[str]:
         "%none = icmp eq i64 %count, 0",
         *unless("nothing", "or i1 %full, %none", "done", "run"),
         "%k = phi i64 [ 0, %start ], [ %k.next, %run.end ]",
-        f"%begin = mul i64 %k, {tile}",
+        f"%begin = mul i64 %k, {pitch}",
         "%end = add i64 %begin, %used",
         "%before = sub i64 %end, 1",
         f"%from = getelementptr inbounds {real}, ptr %tile, i64 %before",
