@@ -5,6 +5,8 @@ References are closed forms, SciPy's integrators at tight tolerances, NumPy's so
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -184,6 +186,15 @@ def test_rodas5p_has_the_same_bits_alone_and_together():
     compiled = acc.value_and_jacobian(lambda p: acc.odeint(f, y0, t, p, method="Rodas5P"))
     for one, other in zip(compiled.batch(p), zip(*map(compiled, p), strict=True), strict=True):
         np.testing.assert_array_equal(one, np.stack(other))
+
+
+def test_programs_travel_after_they_have_integrated_together():
+    f, y0, parameters, t = PROBLEMS["oscillating"]
+    p = drawn(parameters)
+    program = acc.value_and_jacobian(lambda p: acc.odeint(f, y0, t, p)).compile(p[0])
+    expected = program.batch(p)
+    for one, other in zip(pickle.loads(pickle.dumps(program)).batch(p), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_few_problems_are_integrated_as_one_is(steps):

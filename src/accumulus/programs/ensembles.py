@@ -256,6 +256,9 @@ class Lanes:
     def __init__(self, system: System, method: Explicit | Rosenbrock, scaled: Sequence[int]) -> None:
         self.system, self.method, self._scaled = system, method, tuple(scaled)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_compiled"}  # it is compiled again
+
     # Recorded functions ------------------------------------------------------------------------------------------
 
     def _scales(self, y: Any, p: Any, atol: Any, rtol: Any) -> Any:
