@@ -22,6 +22,13 @@ def available() -> int | None:
     return max(min(limits), 0) if limits else None
 
 
+def installed() -> int | None:
+    """Return the bytes of memory of the machine; None if the system does not report it."""
+    with suppress(OSError, ValueError, AttributeError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return None
+
+
 def check_fits(size: int, subject: str, instead: str) -> None:
     """Raise an error for arrays that need more bytes than are free.
 
@@ -59,9 +66,7 @@ def _of_machine() -> int | None:
         for line in _MEMINFO.read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
                 return 1024 * int(line.split()[1])
-    with suppress(OSError, ValueError, AttributeError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return None
+    return installed()
 
 
 def _of_group() -> int | None:

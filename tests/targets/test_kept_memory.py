@@ -56,9 +56,9 @@ def test_little_memory_is_kept(monkeypatch):
     monkeypatch.setattr(kernel, "MOST_KEPT", 1 << 28)
     held += [aligned(SHAPE, DTYPE) for _ in range(12)]
     assert len(kernel._BLOCKS) == kernel.PIECES
-    small, large = aligned((5000,), DTYPE), aligned((1 << 26,), DTYPE)
+    small, large = aligned((5000,), DTYPE), aligned((kernel.MOST_KEPT // 8 + 1,), DTYPE)
     assert len(kernel._BLOCKS) == kernel.PIECES
-    assert small.shape, large.shape == ((5000,), (1 << 26,))
+    assert small.shape, large.shape == ((5000,), (kernel.MOST_KEPT // 8 + 1,))
 
 
 def test_results_of_batches_that_are_held_stay_as_they_are():

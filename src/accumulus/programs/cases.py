@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +38,6 @@ from accumulus.tape.live import signed_zeros
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Kernel, Segment, compile_tape
-
-if TYPE_CHECKING:
-    from accumulus.programs.derivative import Derivative
 
 #: Maximum size in bytes of results that a further program computes at once, unless a single point has more. Larger
 #: parts take memory beside the results, smaller ones make more calls.
@@ -225,27 +221,27 @@ class Cases:
 class Chunks:
     """Chunks of a batch of Dask arrays, computed by the workers, for a function that decides on values."""
 
-    derivative: Derivative
-    point: tuple[Any, ...]
+    name: str  # of the derivative
     shared: tuple[bool, ...]
-    #: Lengths of the expected arrays.
-    lengths: list[int]
+    lengths: list[int]  # of the expected arrays
+    # functions that return all programs and the one for a point, and a program for points where guards fail
+    compiled: Callable[..., tuple[Cases, CompiledProgram]]
+    further: Callable[[BatchPoints], CompiledProgram]
 
     def arrays_along(self, axes: Axes, arguments: Sequence[Any]) -> tuple[NDArray[Any], ...]:
         """Return the arrays of a chunk, see `CompiledProgram.arrays_along`."""
         first = [*map(first_point, arguments, axes)]
-        cases, program = self.derivative._compiled(first, "batch", self.shared)
+        cases, program = self.compiled(first, "batch", self.shared)
         if [segment.length for segment in program.kernel.segments] != self.lengths:
             raise self._grown()
-        make = partial(self.derivative._further, self.point, self.shared)
         try:
-            return program.arrays_along(axes, arguments, cases.kernel(program, make))
+            return program.arrays_along(axes, arguments, cases.kernel(program, self.further))
         except GrownError:
             raise self._grown() from None
 
     def _grown(self) -> CaseError:
         return CaseError(
-            f"{self.derivative.__name__} met a new case while chunks were computed, with structural nonzeros that the "
+            f"{self.name} met a new case while chunks were computed, with structural nonzeros that the "
             "earlier ones do not have; call it at a point of each case before the batch"
         )
 

@@ -420,15 +420,16 @@ class Derivative:
         point = tuple(map(first_point, arguments, axes))
         shared = tuple([axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None])
         call: Call = "transposed" if transposed else "batch"
+        make = partial(self._further, point, shared)
         if lazy:
             cases, program = self._compiled(point, call, shared)
             same = [y if axis is None else x for x, y, axis in zip(arguments, point, axes, strict=True)]
             lengths = [segment.length for segment in program.kernel.segments]
-            return program.lazy_batch(axes, same, Chunks(self, point, shared, lengths) if cases.is_guarded else None)
+            chunks = Chunks(self.__name__, shared, lengths, self._compiled, make) if cases.is_guarded else None
+            return program.lazy_batch(axes, same, chunks)
         if on_device:
             return self._compiled(point, call, shared)[1].batch_on_device(axes, arguments, transposed)
         points = 1 if out is not None else point_count(arguments, axes)
-        make = partial(self._further, point, shared)
         while True:
             try:
                 cases, program = self._compiled(point, call, shared, points, partial(later_points, arguments, axes))

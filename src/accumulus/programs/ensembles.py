@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,6 @@ from accumulus.frontends.numpy.operands import references_of
 from accumulus.programs.equations import Floats, compiled_derivative
 from accumulus.programs.kinds import COMPILED, JACOBIAN
 from accumulus.tape.systems import Diagonal
-
-if TYPE_CHECKING:
-    from accumulus.programs.initial_values import System
 
 Integers = NDArray[np.int64]
 #: Rows of a problem's state before its entries: time, size of the next step, largest factor by which the step after it
@@ -57,6 +54,21 @@ STIFF_STEPS, NOT_STIFF = 15.0, 0.25
 #: Part of all problems that have ended before the others move together. A smaller part copies more often, a larger one
 #: computes more steps that are not used.
 ENDED: Final = 0.25
+
+
+class System(Protocol):
+    """Rates of a state, y' = f(t, y, p), recorded for traced values; see `accumulus.programs.initial_values.System`."""
+
+    size: int  # number of entries of the state
+    parameters: int
+    name: str
+
+    @property
+    def base(self) -> System:
+        """The system without variational equations, whose Jacobian gives all diagonal blocks."""
+
+    def __call__(self, *operands: Any) -> Any:
+        """Record the rates for a time, a state and parameters."""
 
 
 @dataclass(frozen=True, eq=False)

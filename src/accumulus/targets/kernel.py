@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
+from accumulus.memory import installed
 from accumulus.tape.columns import Range, column
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import time_of
@@ -60,9 +61,9 @@ ALIGNMENT: Final = 64
 #: Least number of entries for which the alignment saves more time than it costs: a smaller one adds its cost to calls
 #: at single points, a larger one leaves stores that straddle cache lines.
 WORTH_ALIGNING: Final = 4096
-#: Least bytes of a result whose memory is kept, most bytes of all that is kept, and most pieces. The C library keeps
-#: smaller ones; larger ones, and more, would take memory that other programs need.
-FEWEST_KEPT, MOST_KEPT, PIECES = 1 << 20, 1 << 28, 8
+#: Least bytes of a result whose memory is kept; most bytes of all that is kept, a part of the machine's memory; and
+#: most pieces. The C library keeps smaller ones; larger ones, and more, would take memory that other programs need.
+FEWEST_KEPT, MOST_KEPT, PIECES = 1 << 20, max(1 << 28, (installed() or 0) // 32), 8
 #: Largest integer up to which all integers are doubles.
 EXACT: Final = 1 << 53
 
