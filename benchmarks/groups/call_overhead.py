@@ -33,6 +33,7 @@ SPARSE_MICROSECONDS = 3.0
 WATCHED_MICROSECONDS = 2.0
 BOUND = 1.1
 BATCHES = 1.3
+LONG, FEW = 1_000, 50
 #: The same dict holds all of them; lists and objects add words of their own.
 VARIABLES = 1_000
 SMALL = ("roe_flux", "robot_arm", "human_heart_dipole")
@@ -67,7 +68,27 @@ def table(settings: Settings) -> Table:
             more += [*_further(example, settings), *_bound(example, settings)]
     with one_core():
         more += _batches(settings)
-    return Table("call", "Calls from Python: one point, and batches of two", [*rows, *more, _watched(settings)])
+    return Table(
+        "call", "Calls from Python: one point, and batches of two", [*rows, *more, _loops(settings), _watched(settings)]
+    )
+
+
+def _loops(settings: Settings) -> Row:
+    """A gradient that is compiled as loops, at one point and in a batch that fits caches."""
+
+    def waves(x: Any) -> Any:
+        return np.sum(np.sin(x) * x)
+
+    gradient, X = acc.gradient(waves), np.random.default_rng(settings.seed).uniform(size=(FEW, LONG))
+    x = X[0].copy()
+    if gradient.compile(x).code.maps is None or not np.array_equal(gradient.batch(X)[0], gradient(x)):
+        raise AssertionError("loops have other results in a batch, or are no loops")
+    out = gradient.batch(X)
+    timings = measure({"call": lambda: gradient(x), "batch": lambda: gradient.batch(X, out=out)}, settings.turns)
+    work = timings["batch"].median / len(X)
+    cells = {"function": f"loops over {LONG:,} numbers", "call µs": 1e6 * timings["call"].median}
+    cells["arithmetic µs"] = 1e6 * work
+    return Row(cells, Goal(MICROSECONDS, 1e6 * (timings["call"].median - work), unit=" µs more"))
 
 
 def _watched(settings: Settings) -> Row:

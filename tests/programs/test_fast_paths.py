@@ -442,8 +442,8 @@ def test_results_that_are_not_aligned(results, monkeypatch):
             derivative.batch(x, out=out)
             assert bits(out) == bits(expected)
         monkeypatch.setattr(llvm_kernel, "ENTRIES_BEFORE_REALIGNMENT", 1)
-    batches = derivative._last[1].kernel._batches.values()
-    assert any(code.realigned for code in batches)
+    kernels = [program.kernel for cases in derivative._programs.values() for program in cases.programs]
+    assert any(code.realigned for kernel in kernels for code in kernel._batches.values())
 
 
 def test_a_program_of_one_case_refuses_the_others():

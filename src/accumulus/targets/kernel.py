@@ -527,6 +527,10 @@ class CompiledLoops(ABC):
             threads: number of threads that may share the work.
         """
 
+    def point(self, shapes: Sequence[Shape], threads: int) -> Callable[..., Any] | None:
+        """Return a compiled function for one point, with arguments of these shapes; see `Kernel.point`."""
+        return None
+
     def in_lanes(self, arguments: Sequence[Floats], results: Sequence[Floats]) -> None:
         """Compute points in lanes, on the last axis of arguments and results, if they fill lanes."""
         raise NotImplementedError
@@ -651,6 +655,46 @@ class LoopKernel(Kernel):
 
         def is_result(array: Any) -> bool:
             return type(array) is np.ndarray and array.dtype == dtype and array.flags.carray
+
+        compiled = loops.point(shapes, threads)
+        if compiled is None:
+            return compute
+
+        def either(*arrays: Any) -> Any:
+            return None if compiled(*arrays) is None else compute(*arrays)
+
+        return either
+
+    def many(self, shared: tuple[bool, ...], transposed: bool) -> Callable[..., Any] | None:
+        """Return a function for batches in C order on one thread; see `Kernel.many`."""
+        if transposed:
+            return None
+        loops, shapes, dtype, leading = self._loops, self.arguments, self.dtype, shared.index(False)
+        lengths = [segment.length for segment in self.segments]
+
+        def fits(array: Any) -> bool:
+            return (
+                type(array) is np.ndarray and array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned
+            )
+
+        def compute(*arrays: Any) -> Any:
+            given = [np.array(x, dtype) if _is_number(x) else x for x in arrays[: len(shapes)]]
+            results = arrays[len(shapes) :]
+            if len(results) != len(lengths) or not (all(map(fits, given)) and all(map(fits, results))):
+                return NotImplemented
+            count = len(given[leading]) if given[leading].ndim else -1
+            for x, shape, same in zip(given, shapes, shared, strict=True):
+                if x.shape != (shape if same else (count, *shape)):
+                    return NotImplemented
+            for array, length in zip(results, lengths, strict=True):
+                if not array.ndim or len(array) != count or array.size != count * length or not array.flags.writeable:
+                    return NotImplemented
+            if share_memory(given, results):
+                return NotImplemented
+            if count:
+                out = [array.reshape(count, length) for array, length in zip(results, lengths, strict=True)]
+                loops.run(Batch(given, out, shared), 0, count)
+            return None
 
         return compute
 

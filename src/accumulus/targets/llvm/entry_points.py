@@ -24,7 +24,10 @@ from accumulus.targets.llvm.library import (
     FLAGS,
     FUNCTIONS,
     HEADER,
+    ITEMS,
+    LOOPS,
     OBJECTS,
+    POINTS,
     READABLE,
     SHAPE,
     TYPE,
@@ -65,7 +68,7 @@ def unpacking(size: int) -> tuple[list[str], tuple[str, ...]]:
     """
     text, names = readers(size, numbers=True)
     # optimised, unlike other code that runs once per call, since it is compiled once per machine
-    return [line.replace(UNOPTIMISED, "nounwind") for line in [*text, _OVERLAP, _UNPACK]], names
+    return [line.replace(UNOPTIMISED, "nounwind") for line in [*text, _OVERLAP, _UNPACK, _loops(size)]], names
 
 
 def _when(*arguments: str) -> str:
@@ -321,6 +324,126 @@ ret i1 false
 }}"""
 
 
+#: Words of the state of loops: 1 while they run; address of the table for unpacking; number of arguments, and of them
+#: with results; addresses of the first argument's place in the workspace, and of the numbers of entries; address of the
+#: addresses that loops take, number of those in results, address of their table (position among the addresses, number
+#: of the object, and offset in bytes); address of the table of calls, its rows, and the function that makes them.
+STATE: Final = (
+    "busy", "table", "arguments", "objects", "first", "sizes", "addresses", "returned", "places", "calls", "rows", "run"
+)  # fmt: skip
+
+
+def _loops(size: int) -> str:
+    """Return the functions for loops, which are compiled without entry points: of one point, and of many.
+
+    Python calls the first one; its tuple holds an array of the words of `STATE`. It returns NotImplemented also while
+    another thread runs the loops. The second one takes this array, an address for each object, the distance in bytes to
+    the next point's, and the number of points; it returns 0 in the same case. Both copy the arguments to the workspace,
+    and write the addresses of the results to where loops take them.
+    """
+
+    def loaded(*names: str) -> str:
+        """Return instructions that load words of the state."""
+        numbers = ("arguments", "objects", "returned", "rows")
+        return "\n".join(
+            f"%{name}.word = getelementptr i64, ptr %state, i64 {STATE.index(name)}\n"
+            f"%{name} = load {'i64' if name in numbers else 'ptr'}, ptr %{name}.word"
+            for name in names
+        )
+
+    entered = """\
+%entered = cmpxchg ptr %state, i64 0, i64 1 acquire acquire
+%is.free = extractvalue { i64, i1 } %entered, 1"""
+    left = "store atomic i64 0, ptr %state release, align 8"
+    return f"""\
+define internal void @loops_at(ptr %state, ptr %pointers) nounwind {{
+{loaded("arguments", "first", "sizes", "addresses", "returned", "places", "calls", "rows", "run")}
+br label %copy
+copy:
+%k = phi i64 [ 0, %0 ], [ %k.next, %copied ]
+%to = phi ptr [ %first, %0 ], [ %to.next, %copied ]
+{_when("more", "icmp slt i64 %k, %arguments", "copied", "place")}
+{_entry("from", "ptr", "pointers", "i64 %k")}
+{_entry("entries", "i64", "sizes", "i64 %k")}
+%bytes = mul i64 %entries, {size}
+call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %bytes, i1 false)
+%to.next = getelementptr i8, ptr %to, i64 %bytes
+%k.next = add i64 %k, 1
+br label %copy
+place:
+%j = phi i64 [ 0, %copy ], [ %j.next, %placed ]
+{_when("left", "icmp slt i64 %j, %returned", "placed", "compute")}
+%row.at = getelementptr {{ i64, i64, i64 }}, ptr %places, i64 %j
+%words = load {{ i64, i64, i64 }}, ptr %row.at, align 8
+%index = extractvalue {{ i64, i64, i64 }} %words, 0
+%object = extractvalue {{ i64, i64, i64 }} %words, 1
+%offset = extractvalue {{ i64, i64, i64 }} %words, 2
+{_entry("base", "ptr", "pointers", "i64 %object")}
+%address = getelementptr i8, ptr %base, i64 %offset
+%address.at = getelementptr ptr, ptr %addresses, i64 %index
+store ptr %address, ptr %address.at
+%j.next = add i64 %j, 1
+br label %place
+compute:
+call void %run(ptr %calls, i64 %rows)
+ret void
+}}
+define ptr @{LOOPS}(ptr %self, ptr %given.objects, i64 %given) nounwind {{
+%owner.at = getelementptr i8, ptr %self, i64 {ITEMS + 8}
+%owner = load ptr, ptr %owner.at
+{_field("state", "owner", DATA, "ptr")}
+{loaded("table", "arguments", "objects")}
+{entered}
+br i1 %is.free, label %unpack, label %refuse
+unpack:
+%pointers = alloca ptr, i64 %objects
+%numbers = alloca i64, i64 %arguments
+%right = call i1 @{UNPACK}(ptr %given.objects, i64 %given, ptr %table, ptr %pointers, ptr %numbers)
+br i1 %right, label %compute, label %leave
+compute:
+%thread = call ptr @PyEval_SaveThread()
+call void @loops_at(ptr %state, ptr %pointers)
+call void @PyEval_RestoreThread(ptr %thread)
+{left}
+call void @Py_IncRef(ptr @object_none)
+ret ptr @object_none
+leave:
+{left}
+br label %refuse
+refuse:
+call void @Py_IncRef(ptr @object_refused)
+ret ptr @object_refused
+}}
+define i64 @{POINTS}(ptr %state, ptr %pointers, ptr %steps, i64 %count) nounwind {{
+{loaded("objects")}
+{entered}
+br i1 %is.free, label %point, label %busy
+point:
+%p = phi i64 [ 0, %0 ], [ %p.next, %moved ]
+{_when("some", "icmp slt i64 %p, %count", "compute", "done")}
+call void @loops_at(ptr %state, ptr %pointers)
+br label %move
+move:
+%k = phi i64 [ 0, %compute ], [ %k.next, %step ]
+{_when("more", "icmp slt i64 %k, %objects", "step", "moved")}
+{_entry("at", "ptr", "pointers", "i64 %k")}
+{_entry("by", "i64", "steps", "i64 %k")}
+%next = getelementptr i8, ptr %at, i64 %by
+%next.at = getelementptr ptr, ptr %pointers, i64 %k
+store ptr %next, ptr %next.at
+%k.next = add i64 %k, 1
+br label %move
+moved:
+%p.next = add i64 %p, 1
+br label %point
+done:
+{left}
+ret i64 1
+busy:
+ret i64 0
+}}"""
+
+
 # Entry points ---------------------------------------------------------------------------------------------------------
 
 #: Python functions and objects that code for one point uses.
@@ -348,14 +471,19 @@ def entry_points(
     return lines, names
 
 
-def point_entry(signature: Signature) -> tuple[list[str], tuple[str, ...]]:
-    """Return ``point`` alone; it calls the function of `unpacking`, which is in another library."""
+def unpacking_table(signature: Signature) -> list[int]:
+    """Return the table for the function of `unpacking`."""
     # an array without entries counts as one: the caller decides if the same array may be there twice
     sizes = [max(length, 1) * signature.size for length in (*map(prod, signature.shapes), *signature.lengths)]
     table = [len(signature.names), len(signature.shapes), *sizes]
     for shape in signature.shapes:
         table += [len(shape), *shape]
-    table += signature.lengths
+    return [*table, *signature.lengths]
+
+
+def point_entry(signature: Signature) -> tuple[list[str], tuple[str, ...]]:
+    """Return ``point`` alone; it calls the function of `unpacking`, which is in another library."""
+    table = unpacking_table(signature)
     lines = [
         *declared(_OF_POINT),
         f"declare i1 @{UNPACK}(ptr, i64, ptr, ptr, ptr)",

@@ -48,8 +48,11 @@ READABLE: Final = 0x0101
 WRITABLE: Final = 0x0501
 METH_FASTCALL: Final = 0x0080
 
-#: Function that unpacks the arguments of one point, for all programs; see `accumulus.targets.llvm.llvm_kernel`.
-UNPACK: Final = "accumulus_unpack"
+#: Offset of the items of a tuple.
+ITEMS: Final = tuple.__basicsize__
+#: Functions for all programs that unpack the arguments of one point, and that compute one or many points of loops; see
+#: `accumulus.targets.llvm.entry_points`.
+UNPACK, LOOPS, POINTS = "accumulus_unpack", "accumulus_loops", "accumulus_points_of_loops"
 #: Python functions that entry points call.
 FUNCTIONS: Final = {
     "Py_IncRef": "declare void @Py_IncRef(ptr)",
@@ -92,14 +95,17 @@ class _MethodDefinition(ctypes.Structure):
     )
 
 
-def builtin(name: str, address: int, owner: object) -> Callable[..., Any]:
-    """Return a Python built-in function that runs the code at `address`, and keeps `owner` alive."""
+def builtin(name: str, address: int, *owners: object) -> Callable[..., Any]:
+    """Return a Python built-in function that runs the code at `address`, and keeps `owners` alive.
+
+    The code gets a tuple of this function's definition and the owners.
+    """
     method = _MethodDefinition(name.encode(), address, METH_FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.argtypes = (ctypes.POINTER(_MethodDefinition), ctypes.py_object, ctypes.c_void_p)
     make.restype = ctypes.py_object
     # the function refers to its definition as long as it lives, so its `self` holds the definition, too
-    return make(ctypes.byref(method), (method, owner), None)  # type: ignore[no-any-return]
+    return make(ctypes.byref(method), (method, *owners), None)  # type: ignore[no-any-return]
 
 
 @functools.cache

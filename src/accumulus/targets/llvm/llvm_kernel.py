@@ -24,6 +24,8 @@ from accumulus.errors import CompileError
 from accumulus.forks import Lock
 from accumulus.targets.kernel import Batch, Call, Kernel, Unit
 from accumulus.targets.llvm.library import (
+    LOOPS,
+    POINTS,
     UNPACK,
     Code,
     Library,
@@ -53,12 +55,12 @@ def needs_from_outside(code: Code, dtype: np.dtype[Any]) -> dict[str, int]:
     Raises:
         CompileError: if the shared code cannot be compiled or linked in this process.
     """
-    shared = _library(dtype).addresses if UNPACK in code.imports else {}
+    shared = shared_library(dtype).addresses if UNPACK in code.imports else {}
     return {**objects(dtype), **shared}
 
 
-def _library(dtype: np.dtype[Any]) -> Library:
-    """Return the shared code for one type of numbers."""
+def shared_library(dtype: np.dtype[Any]) -> Library:
+    """Return the code that all programs for one type of numbers share."""
     name = str(dtype)
     with _LOCK:
         if name not in _LOADED:
@@ -88,7 +90,7 @@ def _compiled(dtype: np.dtype[Any]) -> Code:
     from accumulus.targets.llvm.module import in_module
 
     functions = Functions(1, str(dtype))
-    exports = [UNPACK]
+    exports = [UNPACK, LOOPS, POINTS]
     if dtype == np.float64:
         for function in dict.fromkeys(function for function, _ in VECTOR_FUNCTIONS.values()):
             functions.define(function)

@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +33,15 @@ from numpy.typing import NDArray
 from accumulus.tape.columns import Range
 from accumulus.tape.operations import SECONDS
 from accumulus.tape.sparse_systems import SparseMatrix
-from accumulus.targets.kernel import SLICE, Batch, CallRows, CompiledLoops, Floats, Unit, aligned, pool, reused
+from accumulus.targets.kernel import SLICE, Batch, CallRows, CompiledLoops, Floats, Shape, Unit, aligned, pool, reused
 from accumulus.targets.llvm.bodies import APART, DRIVER, REPEAT, compile_loops, compiled_for_points, repeating
+from accumulus.targets.llvm.entry_points import STATE, unpacking_table
 from accumulus.targets.llvm.host import host
-from accumulus.targets.llvm.library import Library
+from accumulus.targets.llvm.library import LOOPS, POINTS, Library, builtin
+from accumulus.targets.llvm.llvm_kernel import shared_library
 from accumulus.targets.llvm.rows import LOOKUPS, SPARSE_ROWS
 from accumulus.targets.llvm.steps import Step, Steps, address_of, overlap
+from accumulus.targets.llvm.vectors import Signature
 from accumulus.targets.nests import Place
 
 #: Part of the table of calls: address, number of rows, and True if threads share them; without rows, number of a step.
@@ -50,6 +53,9 @@ ROW: Final = 32
 #: copies rows of long arrays, a smaller one changes addresses of short ones.
 COPIED: Final = 32
 
+#: Largest workspace of the compiled function for one point, in bytes. Programs with larger ones take longer than Python
+#: does between their loops; with fewer, it does in more of them.
+MOST_OF_ENTRY: Final = 1 << 22
 #: Largest number of bytes of all points that are computed together. More would take memory that other programs need;
 #: fewer leave points of long loops to be computed in turn.
 MOST_IN_LANES: Final = 1 << 27
@@ -93,6 +99,8 @@ class LLVMLoops(CompiledLoops):
         #: Addresses of repeated calls, by the number of points in lanes and of the entries of each argument.
         self._followed: dict[tuple[int, ...], _Followed] = {}
         self._lengths = unit.lengths
+        #: Compiled functions for one point, by the number of threads.
+        self._compiled: dict[int, _Entry | None] = {}
         #: Seconds in which points of batches were computed one after the other, number of these points, and seconds of
         #: the first vectors of points.
         self._spent, self._points_in_turn = 0.0, 0
@@ -111,6 +119,52 @@ class LLVMLoops(CompiledLoops):
     def in_lanes(self, arguments: Sequence[Floats], results: Sequence[Floats]) -> None:
         """Compute points in lanes; see `accumulus.targets.kernel.CompiledLoops`."""
         self._compute_arrays(arguments, results, 1, self._lanes)
+
+    def point(self, shapes: Sequence[Shape], threads: int) -> Callable[..., Any] | None:
+        """Return a compiled function for one point; see `accumulus.targets.kernel.CompiledLoops`."""
+        entry = self._entry_for(shapes, threads)
+        return None if entry is None else entry.point
+
+    def _entry_for(self, shapes: Sequence[Shape], threads: int) -> _Entry | None:
+        if threads not in self._compiled:
+            self._compiled[threads] = self._entry(shapes, threads)
+        return self._compiled[threads]
+
+    def _entry(self, shapes: Sequence[Shape], threads: int) -> _Entry | None:
+        """Return compiled functions for one point and for many, with a workspace of their own, if that is small."""
+        if self._products or any(self.cleared) or 8 * self._layout.size > MOST_OF_ENTRY:
+            return None
+        workspace = self._workspace(1)
+        stages = workspace.stages(self, threads)
+        if len(stages) != 1 or stages[0][2]:
+            return None
+        ((calls, rows, _),) = stages
+        signature = Signature(tuple(shapes), (False,) * len(shapes), tuple(self._lengths), 8)
+        table = np.array(unpacking_table(signature), np.int64)
+        sizes = np.array([math.prod(shape) for shape in shapes], np.int64)
+        returned = [(index, len(shapes) + segment, offset) for index, segment, offset in workspace.returned]
+        places = np.array(returned, np.int64).reshape(-1, 3)
+        library = next(iter(self._libraries.values()))
+        words = {
+            "busy": 0,
+            "table": address_of(table),
+            "arguments": len(shapes),
+            "objects": len(signature.names),
+            "first": address_of(workspace.values) + 8 * self._layout.first,
+            "sizes": address_of(sizes),
+            "addresses": address_of(workspace.addresses),
+            "returned": len(places),
+            "places": address_of(places),
+            "calls": calls,
+            "rows": rows,
+            "run": library.addresses[DRIVER],
+        }
+        state = np.array([words[name] for name in STATE], np.int64)
+        shared = shared_library(np.dtype(float))
+        owners = (table, sizes, places, workspace, self._libraries, shared)
+        pointers = [ctypes.c_void_p] * 3
+        points = ctypes.CFUNCTYPE(ctypes.c_int64, *pointers, ctypes.c_int64)(shared.addresses[POINTS])
+        return _Entry(builtin("point", shared.addresses[LOOPS], state, owners), points, state, owners)
 
     def _compute_arrays(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int, lanes: int) -> None:
         workspace = self._reused(lanes)
@@ -560,6 +614,11 @@ class LLVMLoops(CompiledLoops):
         if self._products or batch.transposed:
             super().run(batch, first, last)
             return
+        entry = self._entry_for(
+            [x.shape if same else x.shape[1:] for x, same in zip(batch.X, batch.shared, strict=True)], 1
+        )
+        if entry is not None and entry.run(batch, first, last):
+            return
         if not batch.zeroed:
             for array, cleared in zip(batch.out, self.cleared, strict=True):
                 if cleared:
@@ -583,6 +642,23 @@ def _in_groups(columns: Floats, lanes: int) -> Floats:
 def _in_columns(vectors: Floats, count: int) -> Floats:
     """Return the first `count` columns of vectors, (rows, count); see `_in_groups`."""
     return np.moveaxis(vectors, 1, 0).reshape(vectors.shape[1], -1)[:, :count]
+
+
+class _Entry(NamedTuple):
+    """Compiled functions for one point and for many, see `accumulus.targets.llvm.entry_points`."""
+
+    point: Callable[..., Any]  # that Python calls
+    points: Callable[..., int]  # of addresses, their distances, and a number of points
+    state: NDArray[np.int64]
+    owners: tuple[Any, ...]  # what the state has addresses of
+
+    def run(self, batch: Batch, first: int, last: int) -> bool:
+        """Compute points of a batch in C order; return False if another thread runs the loops."""
+        steps = [0 if same else x.strides[0] for x, same in zip(batch.X, batch.shared, strict=True)]
+        steps += [array.strides[0] for array in batch.out]
+        distances = np.array(steps, np.int64)
+        starts = np.array([address_of(x) for x in (*batch.X, *batch.out)], np.int64) + first * distances
+        return bool(self.points(address_of(self.state), address_of(starts), address_of(distances), last - first))
 
 
 @dataclass(frozen=True, slots=True)
