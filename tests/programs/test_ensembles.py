@@ -163,6 +163,14 @@ def test_one_time_equal_times_and_no_parameters(size):
     np.testing.assert_array_equal(f.batch(y0), np.repeat(y0[:, np.newaxis], 1 + size, axis=1))
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", ["LSODA", "Rodas5P"])
+def test_rates_that_are_zero(method):
+    f = acc.compile(lambda y0: acc.odeint(lambda t, y: 0.0 * y, y0, np.array([0.0, 1.0]), method=method))
+    y0 = np.random.default_rng(0).uniform(size=(FEWEST, 2))
+    np.testing.assert_array_equal(f.batch(y0)[:, -1], y0)
+
+
 # Independence --------------------------------------------------------------------------------------------------------
 
 

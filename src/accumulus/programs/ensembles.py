@@ -303,12 +303,14 @@ class Lanes:
         """Return the state of a problem at its first time, with a step by Hairer's rule."""
         rates, scales, left = self.system(t, y, p), self._scales(y, p, atol, rtol), goal - t
         sizes = [self._size(each / scales) for each in (y, rates)]
-        h = np.where((sizes[0] < 1e-5) | (sizes[1] < 1e-5), 1e-6, 0.01 * sizes[0] / sizes[1])
+        h = np.where((sizes[0] < 1e-5) | (sizes[1] < 1e-5), 1e-6, 0.01 * sizes[0] / np.maximum(sizes[1], 1e-5))
         h = np.copysign(np.minimum(h, abs(left)), left)
         curved = self._size((self.system(t + h, y + h * rates, p) - rates) / scales) / abs(h)
         largest = np.maximum(sizes[1], curved)
         further = np.where(
-            largest <= 1e-15, np.maximum(1e-6, 1e-3 * abs(h)), (0.01 / largest) ** (1.0 / self.method.order)
+            largest <= 1e-15,
+            np.maximum(1e-6, 1e-3 * abs(h)),
+            (0.01 / np.maximum(largest, 1e-15)) ** (1.0 / self.method.order),
         )
         step = np.copysign(np.minimum(np.minimum(100.0 * abs(h), further), abs(left)), left)
         header = np.stack([t, step, LONGER + 0.0 * t, 0.0 * t, 0.0 * t, 0.0 * t])
@@ -325,7 +327,9 @@ class Lanes:
         made = self.method.stepped(self.system, t, h, state[HEADER:], p)
         error = self._error(made.errors, self._scales(np.maximum(abs(y), abs(made.new)), p, atol, rtol))
         is_good = error <= 1.0
-        factor = np.minimum(np.maximum(SAFETY * error ** (-1.0 / self.method.order), SHORTEST), longest)
+        factor = np.minimum(
+            np.maximum(SAFETY * np.maximum(error, 1e-10) ** (-1.0 / self.method.order), SHORTEST), longest
+        )
         after = h * np.where(is_good | (error > 1.0), factor, SHORTEST)  # NaN is neither
         after = np.where(is_good & is_last & (abs(after) < abs(planned)), planned, after)
         steps = steps + 1.0

@@ -401,7 +401,8 @@ def run_columns(
     ]
     return [
         *_copy(tile * size),
-        *_copy_out(tile * size),
+        *_STREAM,
+        *_copy_out(),
         *_pad(tile, pitch, "double" if size == 8 else "float"),
         *_CLEAR,
         _head(signature),
@@ -570,32 +571,22 @@ def _copy(full: int) -> list[str]:
     return [*lines, "done:", "ret void", "}"]
 
 
-def _copy_out(full: int) -> list[str]:
-    """Return the function that does as `copy`, by stores that bypass caches if wanted, for runs of `full` bytes."""
+def _copy_out() -> list[str]:
+    """Return the function that does as `copy`, by stores that bypass caches if wanted, for runs that begin lines."""
     arguments = "ptr %to, i64 %to.step, ptr %from, i64 %from.step, i64 %count, i64 %bytes"
-    full -= full % LINE  # parts of lines are not streamed
     return [
         f"define internal void @copy_out({arguments}, i1 %streams) nounwind noinline {{",
         "start:",
         "%at = ptrtoint ptr %to to i64",
         f"%odd = and i64 %at, {LINE - 1}",
         "%even = icmp eq i64 %odd, 0",
-        f"%whole = icmp eq i64 %bytes, {full}",
-        "%whole.lines = and i1 %even, %whole",
-        *when("by.lines", "and i1 %whole.lines, %streams", "run", "plain"),
-        "%k = phi i64 [ 0, %start ], [ %k.next, %ended ]",
+        *when("by.lines", "and i1 %even, %streams", "run", "plain"),
+        "%k = phi i64 [ 0, %start ], [ %k.next, %run ]",
         "%to.by = mul i64 %k, %to.step",
         "%from.by = mul i64 %k, %from.step",
         "%to.run = getelementptr inbounds i8, ptr %to, i64 %to.by",
         "%from.run = getelementptr inbounds i8, ptr %from, i64 %from.by",
-        "br label %line",
-        "line:",
-        "%j = phi i64 [ 0, %run ], [ %j.next, %line ]",
-        "%to.line = getelementptr inbounds i8, ptr %to.run, i64 %j",
-        "%from.line = getelementptr inbounds i8, ptr %from.run, i64 %j",
-        f"%values = load <8 x i64>, ptr %from.line, align {LINE}",
-        f"store <8 x i64> %values, ptr %to.line, align {LINE}, !nontemporal !2",
-        *again("j", f"{LINE}", f"{full}", "j.more", "line", "ended"),
+        "call void @stream(ptr %to.run, ptr %from.run, i64 %bytes)",
         *again("k", "1", "%count", "k.more", "run", "done"),
         "ret void",
         "plain:",
