@@ -31,7 +31,7 @@ from accumulus.tape.passes import with_folding
 from accumulus.tape.program import Program, column
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, to_bytes
 from accumulus.targets import Segment, compile_tape, targets
-from accumulus.targets.target import LoopNest
+from accumulus.targets.target import Code
 
 __all__ = [
     "ADD",
@@ -41,11 +41,11 @@ __all__ = [
     "MULTIPLY",
     "OPERATIONS",
     "UNIT",
+    "Code",
     "Context",
     "Deadline",
     "Elimination",
     "FaceElimination",
-    "LoopNest",
     "Original",
     "Points",
     "Program",

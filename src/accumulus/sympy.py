@@ -203,7 +203,7 @@ def jacobian(
         program = CompiledProgram.of(straight_line(recording, JACOBIAN, Selection.of(0), preparation), preparation)
     tape = program.tape.copy()
     (segment,) = program.kernel.segments
-    tape.outputs = [program.tape.outputs[k] for k in segment.outputs]
+    tape.outputs = [program.tape.outputs[output] for output, _ in segment.pairs()]
     taken = {str(symbol) for symbol in (*by, *parameters)}
     names = symbols if symbols is not None else (symbol for symbol in sp.numbered_symbols() if str(symbol) not in taken)
     writer = ExpressionWriter(

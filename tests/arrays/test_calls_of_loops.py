@@ -5,11 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from inside import LoopNest
 from looped import unrolled
 
 import accumulus as acc
-from accumulus.targets.kernel import CallRows, CompiledLoops
+from accumulus.targets.kernel import CallRows, Kernel
 from accumulus.targets.llvm import maps, steps
 from accumulus.targets.nests import Nest
 
@@ -77,7 +76,7 @@ def assert_equal(actual, expected):
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_results_are_where_they_belong(function, sparse):
     looped = acc.value_and_jacobian(function, sparse=sparse, cache=False)
-    assert isinstance(looped.compile(X).code, LoopNest)
+    assert looped.compile(X).code.has_loops
     in_numpy = acc.value_and_jacobian(function, sparse=sparse, cache=False, target="numpy")
     for one, other in zip(leaves(looped(X)), leaves(in_numpy(X)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
@@ -161,7 +160,7 @@ def test_numbers_are_taken_as_the_slow_path_takes_them(number):
     made = acc.compile(lambda u, k: u * k, cache=False, effort="fast")
     np.testing.assert_array_equal(made(X, number), X * float(number))
     program = made.compile(X, number)
-    assert isinstance(program.code, LoopNest)
+    assert program.code.has_loops
     out = np.empty(300)
     assert program.kernel.point()(X, number, out) is None
     np.testing.assert_array_equal(out, X * float(number))
@@ -189,14 +188,14 @@ def test_calls_in_turn_read_and_write_the_rows_of_arrays(copied, monkeypatch):
         return arguments, [CallRows(state, 1), CallRows(used, turns - 1, -1), CallRows(total, step=0, adds=True)]
 
     expected = [array.copy() for array in (*arrays, used, total)]
-    CompiledLoops.repeat(kernel._loops, turns, *rows(expected[:3], *expected[3:]))
+    Kernel.repeat(kernel, turns, *rows(expected[:3], *expected[3:]))
     for _ in range(2):  # the second time in the same memory
         found = [array.copy() for array in (*arrays, used, total)]
         kernel.repeat(turns, *rows(found[:3], *found[3:]))
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
     once = [np.empty(segment.length) for segment in kernel.segments]
-    kernel._loops([arrays[0][0], arrays[1][0], arrays[2][0]], once)
+    kernel.compute([arrays[0][0], arrays[1][0], arrays[2][0]], once)
     np.testing.assert_allclose(once[0], f(arrays[0][0], arrays[1][0], arrays[2][0])[0], rtol=1e-13)
 
 

@@ -94,7 +94,7 @@ def test_a_call_runs_compiled_code_once() -> None:
         gradient(X, i)
         (cases,) = gradient._programs.values()
         (program,) = cases.programs
-        loops, runs = program.kernel._loops, list[int]()
+        loops, runs = program.kernel, list[int]()
         compute = loops._compute
         loops._compute = lambda *given, compute=compute, runs=runs: runs.append(0) or compute(*given)
         by_call = gradient(X, i)

@@ -9,7 +9,7 @@ import pytest
 from function_cases import CASES, program
 from hypothesis import given
 from hypothesis import strategies as st
-from inside import LoopNest, Program, evaluate, evaluate_with_bounds, flatten, fuse, record
+from inside import Code, Program, evaluate, evaluate_with_bounds, flatten, fuse, record
 from looped import assert_same, both, unrolled
 
 import accumulus as acc
@@ -18,7 +18,7 @@ from accumulus.errors import CompileError
 from accumulus.tape import program as sizes
 from accumulus.tape import segments as segment_sizes
 from accumulus.tape.moving import unroll
-from accumulus.targets.kernel import LongSegment
+from accumulus.targets.kernel import Segment
 
 SOURCES = [source for name, sources in CASES.items() if "empty_like" not in name for source in sources]
 ARGUMENTS = (
@@ -64,10 +64,10 @@ def test_every_array_function(source, long, monkeypatch):
     np.testing.assert_allclose(evaluate(tape, ENTRIES), expected, rtol=1e-11, atol=1e-13)
     written = evaluate(unroll(tape), list(ENTRIES[:, np.newaxis]))
     np.testing.assert_allclose([float(np.ravel(each)[0]) for each in written], expected, rtol=1e-11, atol=1e-13)
-    segments = [LongSegment(len(expected), slice(0, len(expected)), np.arange(len(expected)))]
+    segments = [Segment(len(expected), slice(0, len(expected)), np.arange(len(expected)))]
     for language in ("jax", "numpy"):
         with suppress(CompileError):  # JAX has not all operations
-            text = LoopNest(tape, fuse(tape)).source(
+            text = Code(tape, maps=fuse(tape)).source(
                 segments, list(map(np.shape, ARGUMENTS)), language, dtype="float64"
             )
             assert not unknown_names(text)

@@ -15,7 +15,7 @@ from accumulus.resubstitution.optimise import optimise_bodies
 from accumulus.search.find import find_plan
 from accumulus.tape.blocks import SCAN
 from accumulus.tape.program import Range
-from accumulus.targets.kernel import LongSegment, Unit
+from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.llvm import bodies
 from accumulus.targets.target import target_of
 
@@ -28,7 +28,7 @@ def computed(target, tape, maps, point):
     """The outputs of a program by the loops of a target."""
     count = len(tape.outputs)
     result = np.full(count, np.nan)
-    segment = LongSegment(count, slice(0, count), slice(0, count))
+    segment = Segment(count, slice(0, count), slice(0, count))
     target_of(target).loops(Unit(tape, [segment], arguments=((tape.inputs,),), maps=maps))([point], [result], 1)
     return result
 

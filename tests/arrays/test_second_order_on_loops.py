@@ -7,13 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.special
-from inside import LoopNest
 from looped import unrolled
 
 import accumulus as acc
 from accumulus.repetition import roll
 from accumulus.tape import prices
-from accumulus.targets.target import StraightLine
 
 jax = pytest.importorskip("jax", reason="the reference is JAX, which is not installed")
 
@@ -90,11 +88,11 @@ def test_they_stay_loops_and_are_those_of_jax(name):
             actual = derivative(*arguments)
             actual = actual.toarray() if kind == "sparse hessian" else actual[0] if kind == "hvp" else actual
             np.testing.assert_allclose(actual, expected[kind], rtol=1e-8, atol=1e-9, err_msg=f"{kind} of {name}")
-            assert isinstance(derivative.compile(*arguments).code, LoopNest), f"{kind} of {name} is written out"
+            assert derivative.compile(*arguments).code.has_loops, f"{kind} of {name} is written out"
 
 
-@pytest.mark.parametrize(("most", "kind"), [(100, LoopNest), (10_000, StraightLine)])
-def test_short_loops_in_python_become_recurrences_in_second_derivatives(monkeypatch, most, kind):
+@pytest.mark.parametrize(("most", "has_loops"), [(100, True), (10_000, False)])
+def test_short_loops_in_python_become_recurrences_in_second_derivatives(monkeypatch, most, has_loops):
     monkeypatch.setattr(roll, "FEWEST_IN_RECURRENCES", most)
     monkeypatch.setattr(roll, "most_distinct", lambda operations: operations // 16)
     monkeypatch.setattr(prices, "POINTS", 1)
@@ -110,4 +108,4 @@ def test_short_loops_in_python_become_recurrences_in_second_derivatives(monkeypa
     (result,) = hvp((x,), (v,))
     slope, h = acc.gradient(f, effort="fast", cache=False), 1e-5
     np.testing.assert_allclose(result, (slope(x + h * v) - slope(x - h * v)) / (2 * h), rtol=1e-6)
-    assert isinstance(hvp.compile((x,), (v,)).code, kind)
+    assert hvp.compile((x,), (v,)).code.has_loops == has_loops

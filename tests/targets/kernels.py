@@ -24,7 +24,7 @@ def expected(tape: Tape, segments, X):
     results = []
     for segment in segments:
         result = np.zeros((count, segment.length), dtype)
-        for output, position in zip(segment.outputs, segment.positions, strict=True):
+        for output, position in segment.pairs():
             result[:, position] = values[output]
         results.append(result)
     return results

@@ -20,8 +20,7 @@ from accumulus.tape.program import Range
 from accumulus.targets.c import c_loops, c_target
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_target import CLoops
-from accumulus.targets.kernel import LongSegment, Unit
-from accumulus.targets.target import target_of
+from accumulus.targets.kernel import Segment, Unit
 
 WEIGHTS = np.random.default_rng(7).uniform(0.5, 1.5, (6, 9))
 
@@ -113,7 +112,7 @@ def program(seed, products=True):
 def computed(loops, tape, segment, point):
     """Return the results of loops, and check that they write nothing else."""
     memory = np.full(segment.length + 16, 7.25)
-    loops([point], [memory[8:-8]], 1)
+    loops.compute([point], [memory[8:-8]])
     assert (memory[:8] == 7.25).all()
     assert (memory[-8:] == 7.25).all()
     return memory[8:-8].copy()
@@ -130,7 +129,7 @@ def test_random_programs(seed, limit, length, table):
     tape, point = program(seed)
     count = len(tape.outputs)
     positions = np.random.default_rng(seed).permutation(count * length)[:count]
-    segment = LongSegment(count * length, slice(0, count), positions)
+    segment = Segment(count * length, slice(0, count), positions)
     every = fuse(tape)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(c_loops, "LOOP_PART", limit)
@@ -149,11 +148,11 @@ def test_tables_of_numbers_that_repeat(ones, zeros, monkeypatch):
     table, length = np.repeat([1.0, 0.0], [ones, zeros]), ones + zeros
     tape = Program(1)
     tape.outputs = np.append(tape.constant_array(table), 0)
-    segments = [LongSegment(length, slice(0, length), slice(0, length))]
-    segments.append(LongSegment(1, slice(length, length + 1), slice(0, 1)))
-    loops = target_of("c").loops(Unit(tape, segments, arguments=((1,),), maps=fuse(tape)))
+    segments = [Segment(length, slice(0, length), slice(0, length))]
+    segments.append(Segment(1, slice(length, length + 1), slice(0, 1)))
+    loops = CLoops(Unit(tape, segments, arguments=((1,),), maps=fuse(tape)))
     results = [np.full(length, np.nan), np.full(1, np.nan)]
-    loops([np.array([3.0])], results, 1)
+    loops.compute([np.array([3.0])], results)
     np.testing.assert_array_equal(results[0], table)
     np.testing.assert_array_equal(results[1], [3.0])
 
@@ -162,12 +161,10 @@ def test_sums_without_terms_and_empty_arrays():
     tape = Program(inputs=3)
     total = tape.sums(np.array([tape.constant(0.1)] * 20), [0, 10, 20])
     tape.outputs = np.append(total, [0])
-    segment = LongSegment(3, slice(0, 3), slice(0, 3))
-    loops = CLoops(
-        Unit(tape, [segment, LongSegment(0, slice(0, 0), slice(0, 0))], arguments=((3,), (0,)), maps=fuse(tape))
-    )
+    segment = Segment(3, slice(0, 3), slice(0, 3))
+    loops = CLoops(Unit(tape, [segment, Segment(0, slice(0, 0), slice(0, 0))], arguments=((3,), (0,)), maps=fuse(tape)))
     result = np.full(3, np.nan)
-    loops([np.array([4.0, 5.0, 6.0]), np.empty(0)], [result, np.empty(0)], 1)
+    loops.compute([np.array([4.0, 5.0, 6.0]), np.empty(0)], [result, np.empty(0)])
     np.testing.assert_allclose(result, [1.0, 1.0, 4.0], rtol=1e-15)
 
 
@@ -196,7 +193,7 @@ def test_the_text_lists_parameters_and_results():
 def test_the_functions_of_the_header_compute_the_same():
     tape, _ = program(3)
     count = len(tape.outputs)
-    segment = LongSegment(count, slice(0, count), slice(0, count))
+    segment = Segment(count, slice(0, count), slice(0, count))
     source = LoopSource(Unit(tape, [segment], arguments=((3,), (4,)), maps=fuse(tape)), "g")
     library = c_target.Loaded(source.text)
     assert library._library.g_work_size() == source.work
@@ -227,8 +224,8 @@ def test_compilers_that_try_hard_and_kernels_that_travel(monkeypatch):
     monkeypatch.setattr(c_target, "FLAGS", ("-O3", "-march=native", "-Wall", "-Wextra", "-Wconversion", "-Werror"))
     tape, point = program(11)
     count = len(tape.outputs)
-    segment = LongSegment(count, slice(0, count), slice(0, count))
-    loops = target_of("c").loops(Unit(tape, [segment], arguments=((7,),), maps=fuse(tape)))
+    segment = Segment(count, slice(0, count), slice(0, count))
+    loops = CLoops(Unit(tape, [segment], arguments=((7,),), maps=fuse(tape)))
     result = computed(loops, tape, segment, point)
     np.testing.assert_allclose(result, evaluate(tape, point), rtol=1e-11, atol=1e-11)
     np.testing.assert_array_equal(computed(pickle.loads(pickle.dumps(loops)), tape, segment, point), result)
@@ -259,7 +256,7 @@ def test_sanitizers_find_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(c_loops, "LOOP_PART", 3)
     tape, _ = program(5)
     count = len(tape.outputs)
-    segment = LongSegment(count + 40, slice(0, count), np.arange(count) + 20)
+    segment = Segment(count + 40, slice(0, count), np.arange(count) + 20)
     text = LoopSource(Unit(tape, [segment], arguments=((7,),), maps=fuse(tape))).text + MAIN
     X = (0.1 * np.arange(21) - 0.95).reshape(3, 7)
     result = numbers_of(text, tmp_path).reshape(3, count + 40)

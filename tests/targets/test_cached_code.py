@@ -255,8 +255,8 @@ def test_tables_are_stored_with_the_code(folder, compilations):
 
 def test_code_is_bytes_and_back():
     tables = {"a": np.arange(6, dtype=np.int32).reshape(3, 2), "b": np.array([0.5, np.nan]), "c": np.empty(0)}
-    code = library.Code(((b"a\n", ("part0", "part1")), (b"\n\0image", ())), ("sin", "x"), tables)
-    again = library.Code.from_bytes(code.to_bytes())
+    code = library.MachineCode(((b"a\n", ("part0", "part1")), (b"\n\0image", ())), ("sin", "x"), tables)
+    again = library.MachineCode.from_bytes(code.to_bytes())
     assert (again.images, again.imports) == (code.images, code.imports)
     for name, table in tables.items():
         assert_same(again.tables[name], table)

@@ -21,7 +21,7 @@ from test_c_loops import FUNCTIONS, program
 import accumulus as acc
 from accumulus.errors import ArgumentError, CompileError
 from accumulus.targets.c import cuda_target
-from accumulus.targets.kernel import LongSegment, Unit
+from accumulus.targets.kernel import Segment, Unit
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
@@ -224,12 +224,12 @@ def test_random_programs_of_loops(seed):
     tape, point = program(seed)
     count = len(tape.outputs)
     positions = np.random.default_rng(seed).permutation(count + 5)[:count]
-    segment = LongSegment(count + 5, slice(0, count), positions)
+    segment = Segment(count + 5, slice(0, count), positions)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "cupy", fake())
-        loops = cuda_target.CudaLoops(Unit(tape, [segment], arguments=((7,),), maps=fuse(tape)))
+        loops = cuda_target.CudaKernel(Unit(tape, [segment], arguments=((7,),), maps=fuse(tape)))
         actual = np.full(count + 5, 7.25)
-        loops([point], [actual])
+        loops.compute([point], [actual])
     expected = np.zeros(count + 5)
     expected[positions] = evaluate(tape, point)
     np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-11)

@@ -16,8 +16,7 @@ import accumulus as acc
 from accumulus import Tape
 from accumulus.errors import ArgumentError, CompileError
 from accumulus.targets import Segment, compile_tape, emit_source
-from accumulus.targets.kernel import LongSegment
-from accumulus.targets.target import LoopNest
+from accumulus.targets.target import Code
 
 jax = pytest.importorskip("jax")
 
@@ -116,8 +115,8 @@ def test_random_programs_over_arrays(seed):
     tape, point = program(seed)
     count = len(tape.outputs)
     positions = np.random.default_rng(seed).permutation(count + 7)[:count]
-    segments = [LongSegment(count + 7, slice(0, count), positions)]
-    text = LoopNest(tape, fuse(tape)).source(segments, [(3,), (4,)], "jax", dtype="float64")
+    segments = [Segment(count + 7, slice(0, count), positions)]
+    text = Code(tape, maps=fuse(tape)).source(segments, [(3,), (4,)], "jax", dtype="float64")
     expected = np.zeros(count + 7)
     expected[positions] = evaluate(tape, point)
     with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():

@@ -12,7 +12,7 @@ from scipy import sparse
 from test_c_loops import FUNCTIONS, program
 
 import accumulus as acc
-from accumulus.targets.kernel import LongSegment, LoopKernel, Unit
+from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.llvm import maps
 from accumulus.targets.llvm.maps import LLVMLoops
 
@@ -31,7 +31,7 @@ def pays(loops):
 
 
 def loops_of(derivative, *point):
-    return derivative.compile(*point).kernel._loops
+    return derivative.compile(*point).kernel
 
 
 def steps(x, k):
@@ -80,12 +80,12 @@ def arrays(tree):
 def test_random_programs(seed):
     tape, point = program(seed, products=False)
     count = len(tape.outputs)
-    segments = (LongSegment(count, np.arange(count), slice(0, count)),)
-    kernel = LoopKernel(Unit(tape, segments, maps=fuse(tape)), LLVMLoops, 1)
+    segments = (Segment(count, np.arange(count), slice(0, count)),)
+    kernel = LLVMLoops(Unit(tape, segments, maps=fuse(tape)))
     points = np.asarray(point) * np.random.default_rng(seed).uniform(0.9, 1.1, (POINTS, 1))
     expected = np.array([kernel(each)[0] for each in points])
     np.testing.assert_array_equal(kernel.batch(points)[0], expected)
-    assert kernel._loops._library is not None
+    assert kernel._library is not None
 
 
 def test_programs_beyond_the_cache_stay_with_points(monkeypatch):

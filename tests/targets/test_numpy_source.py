@@ -16,8 +16,7 @@ import accumulus as acc
 from accumulus import Tape
 from accumulus.errors import ArgumentError
 from accumulus.targets import Segment, emit_source
-from accumulus.targets.kernel import LongSegment
-from accumulus.targets.target import LoopNest
+from accumulus.targets.target import Code
 
 
 def run(text, x):
@@ -106,11 +105,11 @@ class TestLoops:
         tape, point = program(seed)
         count = len(tape.outputs)
         positions = np.random.default_rng(seed).permutation(count + 7)[:count]
-        segments = [LongSegment(count + 7, slice(0, count), positions)]
+        segments = [Segment(count + 7, slice(0, count), positions)]
         expected = np.zeros(count + 7)
         expected[positions] = evaluate(tape, point)
         scope = {}
-        exec(LoopNest(tape, fuse(tape)).source(segments, [(3,), (4,)], "numpy", dtype="float64"), scope)
+        exec(Code(tape, maps=fuse(tape)).source(segments, [(3,), (4,)], "numpy", dtype="float64"), scope)
         with np.errstate(all="ignore"):
             (actual,) = scope["f"](point[:3], point[3:])
         np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-11)
@@ -130,9 +129,9 @@ def test_equal_constants_under_several_references_are_as_many_results():
     doubled = tape.map(lambda body: lambda value: body.add(value, value), [np.tile(np.arange(2), 40)])
     zeros = [tape.constant(0.0), tape.constant_apart(0.0), tape.constant(0.0)]
     tape.outputs = np.concatenate([zeros, doubled])
-    segments = [LongSegment(3, slice(0, 3), slice(0, 3)), LongSegment(80, slice(3, 83), slice(0, 80))]
+    segments = [Segment(3, slice(0, 3), slice(0, 3)), Segment(80, slice(3, 83), slice(0, 80))]
     scope = {}
-    exec(LoopNest(tape, fuse(tape)).source(segments, [(2,)], "numpy", dtype="float64"), scope)
+    exec(Code(tape, maps=fuse(tape)).source(segments, [(2,)], "numpy", dtype="float64"), scope)
     zero, twice = scope["f"](np.ones(2))[:2]
     assert zero.tolist() == [0.0] * 3
     assert twice.tolist() == [2.0] * 80

@@ -15,7 +15,7 @@ from strategies import points, programs
 from accumulus import Tape
 from accumulus.errors import SizeError
 from accumulus.targets import Segment
-from accumulus.targets.kernel import LongSegment, Unit
+from accumulus.targets.kernel import Unit
 from accumulus.targets.llvm import tables
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.module import Variant
@@ -149,7 +149,7 @@ def test_results_with_more_entries_than_tables_of_places_have_room_for():
     tape = Program(inputs=100)
     tape.outputs = tape.apply("sin", np.arange(100))
     for length, fits in ((MOST, True), (MOST + 1, False)):
-        unit = Unit(tape, [LongSegment(length, np.arange(100), length - 1 - np.arange(100))], maps=fuse(tape))
+        unit = Unit(tape, [Segment(length, np.arange(100), length - 1 - np.arange(100))], maps=fuse(tape))
         if fits:
             assert Nests(unit).every[-1].positions.max() == length - 1
         else:

@@ -296,12 +296,12 @@ def test_malformed_segments_are_refused():
 class Interpreter(Kernel):
     """A kernel as small as one can be: one point after the other."""
 
-    def __call__(self, *x):
-        values = evaluate(self._tape, np.concatenate([entry.ravel() for entry in self._point(x)]))
-        rows = tuple(np.zeros(segment.length) for segment in self.segments)
-        for row, segment in zip(rows, self.segments, strict=True):
-            row[list(segment.positions)] = [float(values[output]) for output in segment.outputs]
-        return rows
+    def compute(self, arguments, results):
+        values = evaluate(self._tape, np.concatenate([entry.ravel() for entry in arguments]))
+        for row, segment in zip(results, self.segments, strict=True):
+            row[:] = 0.0
+            for output, position in segment.pairs():
+                row[position] = float(values[output])
 
 
 def listed(unit, name):

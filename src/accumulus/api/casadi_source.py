@@ -30,7 +30,7 @@ from accumulus.targets.c.c_casadi import Called, CasadiFunction, Pattern
 from accumulus.targets.c.c_header import check_name
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_source import CSource
-from accumulus.targets.kernel import Segment
+from accumulus.targets.kernel import Segment, indices
 
 Shape = tuple[int, ...]
 #: Number of loop instances computed together from a table of operations: C compilers take a second for a thousand
@@ -354,14 +354,11 @@ def _sorted(
 
 def _moved(segment: Segment, order: NDArray[np.intp], size: int) -> Segment:
     """Return a result array with its entries in another order; entries without a position are left out."""
-    chosen = []
-    for each in (segment.positions, segment.outputs):
-        chosen.append(np.arange(each.start, each.stop) if isinstance(each, slice) else np.asarray(each, np.intp))
-    places, outputs = order[chosen[0]], chosen[1]
+    places, outputs = order[segment.positions], indices(segment.outputs)
     outputs, places = outputs[places >= 0], places[places >= 0]
     # in the order of their places, so that consecutive entries can be stored at once
     by_place = np.argsort(places)
-    return segment.of(size, outputs[by_place], places[by_place], segment.name)
+    return Segment(size, outputs[by_place], places[by_place], segment.name)
 
 
 def _text(written: Sequence[_Written], functions: Sequence[CasadiFunction]) -> str:

@@ -120,7 +120,7 @@ def source_of_loops(text: str, shapes: Sequence[str], target: str, options: Mapp
         target: name of the language.
         options: as for `accumulus.cli.problem.load_problem`.
     """
-    if target_of(target).loop_source is None or ".py" not in (Path(text).suffix, Path(text.rpartition(":")[0]).suffix):
+    if not target_of(target).writes_loops or ".py" not in (Path(text).suffix, Path(text.rpartition(":")[0]).suffix):
         return None
     made, examples, path = load_derivative(text, shapes, options, every=True)
     with user_code(path):

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.options import Options
 from accumulus.programs.arguments import Arguments, Axes
+from accumulus.programs.calls import Compute
 from accumulus.progress import Progress, ProgressLine
-from accumulus.targets import Kernel
+from accumulus.targets.kernel import aligned
 
 #: Maximum size in bytes of the arguments and results of one part, unless a single point has more. Larger parts copy
 #: more into memory at once and report progress later, smaller ones make more calls.
@@ -114,7 +115,8 @@ def on_disk(arguments: Sequence[Any], out: Any) -> bool:
 
 
 def in_parts(
-    kernel: Kernel,
+    compute: Compute,
+    lengths: Sequence[int],
     arguments: Arguments,
     axes: Axes,
     operands: Sequence[Any],
@@ -123,10 +125,11 @@ def in_parts(
     threads: int,
     progress: Callable[[Progress], object] | bool | None,
 ) -> Sequence[NDArray[Any]]:
-    """Return the arrays that a kernel writes for a batch, part by part.
+    """Return the arrays of a batch, computed part by part.
 
     Args:
-        kernel: kernel that computes the batch.
+        compute: function that computes a batch, see `Kernel.batch`.
+        lengths: number of entries of each result at one point.
         arguments: checks and conversion of the arguments.
         axes: axis of points of each argument; None if it is shared.
         operands: arguments, each with its axis of points.
@@ -135,11 +138,9 @@ def in_parts(
         threads: number of threads.
         progress: function that is called after each part; or the argument `shown` of `ProgressLine`.
     """
-    results = kernel.allocate(points, False) if out is None else out
-    entries = sum(segment.length for segment in kernel.segments) + sum(
-        math.prod(arguments.shapes[k] or ()) for k in arguments.numeric if axes[k] is not None
-    )
-    step = max(1, PART // max(entries * kernel.dtype.itemsize, 1))
+    results = [aligned((points, length), arguments.dtype) for length in lengths] if out is None else out
+    entries = sum(lengths) + sum(math.prod(arguments.shapes[k] or ()) for k in arguments.numeric if axes[k] is not None)
+    step = max(1, PART // max(entries * arguments.dtype.itemsize, 1))
     moved = [x if axis is None else np.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True)]
     along = tuple(None if axis is None else 0 for axis in axes)
     start = time.perf_counter()
@@ -147,7 +148,7 @@ def in_parts(
         for first in range(0, points, step):
             last = min(first + step, points)
             chunk = [x if axis is None else x[first:last] for x, axis in zip(moved, axes, strict=True)]
-            arrays_of_points(kernel, arguments, along, chunk, [array[first:last] for array in results], threads)
+            arrays_of_points(compute, arguments, along, chunk, [array[first:last] for array in results], threads)
             line.update(f"{last:,} of {points:,} points")
             if callable(progress):
                 progress(Progress("batch", time.perf_counter() - start, points=last))
@@ -155,17 +156,17 @@ def in_parts(
 
 
 def arrays_of_points(
-    kernel: Kernel,
+    compute: Compute,
     arguments: Arguments,
     axes: Axes,
     operands: Sequence[Any],
     out: Sequence[NDArray[Any]] | None = None,
     threads: int = 1,
 ) -> tuple[NDArray[Any], ...]:
-    """Return the arrays that a kernel writes for a batch, of shape (points, length)."""
+    """Return the arrays of a batch, of shape (points, length); `compute` as for `in_parts`."""
     X, _ = arguments.batch(operands, axes, False)
     shared = [axes[k] is None for k in arguments.numeric]
-    return kernel.batch(*X, shared=shared, out=out, threads=threads)
+    return compute(*X, shared=shared, out=out, threads=threads)
 
 
 # Dask ----------------------------------------------------------------------------------------------------------------

@@ -101,8 +101,12 @@ class Ran:
 Settle = Callable[[BatchPoints, Sequence[NDArray[Any]], NDArray[Any]], None]
 
 
-class GuardedKernel(Kernel):
-    """Kernel with guards, with the interface of a kernel without them.
+#: Function that computes a batch, with the arguments and the results of `Kernel.batch`.
+Compute = Callable[..., tuple[NDArray[Any], ...]]
+
+
+def settled(kernel: Kernel, settle: Settle, skips: Callable[[], bool] = lambda: False) -> Compute:
+    """Return a function like `kernel.batch`, without the array of guards, that also computes points where they fail.
 
     Args:
         kernel: kernel whose last array holds the truth values of the guards.
@@ -110,40 +114,25 @@ class GuardedKernel(Kernel):
         skips: function that returns True if it is faster to leave all points to `settle`.
     """
 
-    def __init__(self, kernel: Kernel, settle: Settle, skips: Callable[[], bool] = lambda: False) -> None:
-        self._kernel, self._settle, self._skips = kernel, settle, skips
-        self.arguments, self.segments, self.dtype = kernel.arguments, kernel.segments[:-1], kernel.dtype
-
-    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Compute the results at one point."""
-        arrays = self.batch(*(np.asarray(entry)[np.newaxis] for entry in x))
-        return tuple(array[0] for array in arrays)
-
-    def threads_for(self, count: int, threads: int) -> int:
-        """Return the number of threads that the kernel uses."""
-        return self._kernel.threads_for(count, threads)
-
     def batch(
-        self,
         *X: NDArray[Any],
         shared: Sequence[bool] = (),
         out: Sequence[NDArray[Any]] | None = None,
         threads: int = 1,
         transposed: bool = False,
-        zeroed: bool = False,
     ) -> tuple[NDArray[Any], ...]:
-        """Compute a batch, see `Kernel.batch`."""
-        points = BatchPoints(X, tuple(map(bool, shared)) or (False,) * len(X), transposed, threads)
-        count = self._points(X, points.shared, transposed)
-        arrays = self.allocate(count, transposed) if out is None else tuple(out)
-        holds = _truths(count, transposed, self.dtype)
-        if self._skips():
+        points = BatchPoints(X, tuple(map(bool, shared)), transposed, threads)
+        count = kernel.points_of(X, points.shared, transposed)
+        arrays = kernel.allocate(count, transposed)[:-1] if out is None else tuple(out)
+        holds = _truths(count, transposed, kernel.dtype)
+        if skips():
             holds[:] = 0.0
         else:
-            out = [*arrays, holds]
-            self._kernel.batch(*X, shared=points.shared, out=out, threads=threads, transposed=transposed, zeroed=zeroed)
-        self._settle(points, arrays, holds.reshape(-1))
+            kernel.batch(*X, shared=points.shared, out=[*arrays, holds], threads=threads, transposed=transposed)
+        settle(points, arrays, holds.reshape(-1))
         return arrays
+
+    return batch
 
 
 class _Memory(threading.local):

@@ -29,7 +29,7 @@ from accumulus.frontends.recorder import Recording
 from accumulus.options import Options
 from accumulus.programs.arguments import Axes, InAxes
 from accumulus.programs.batches import first_point
-from accumulus.programs.calls import BatchPoints, GuardedKernel, Settle
+from accumulus.programs.calls import BatchPoints, Compute, Settle, settled
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.fast_paths import FastPath, no_fast_path
 from accumulus.programs.rewritten import without_dead
@@ -151,11 +151,11 @@ class Cases:
             "there, which record both branches; or allow more cases by most_cases."
         )
 
-    def kernel(self, lead: CompiledProgram, make: Callable[[BatchPoints], CompiledProgram]) -> Kernel:
-        """Return the kernel for batches, which runs each point's own program; arguments as for `_settled`."""
+    def compute(self, lead: CompiledProgram, make: Callable[[BatchPoints], CompiledProgram]) -> Compute:
+        """Return the function for batches, which runs each point's own program; arguments as for `_settled`."""
         if not self.is_guarded:
-            return lead.kernel
-        return GuardedKernel(lead.kernel, _settled(self, lead, make), lambda: self.is_partitioned)
+            return lead.kernel.batch
+        return settled(lead.kernel, _settled(self, lead, make), lambda: self.is_partitioned)
 
     def parted(self, points: BatchPoints) -> NDArray[Any] | None:
         """Return the position of the program for each point, -1 where there is none; None if not computable."""
@@ -235,7 +235,7 @@ class Chunks:
         if [segment.length for segment in program.kernel.segments] != self.lengths:
             raise self._grown()
         try:
-            return program.arrays_along(axes, arguments, cases.kernel(program, self.further))
+            return program.arrays_along(axes, arguments, cases.compute(program, self.further))
         except GrownError:
             raise self._grown() from None
 

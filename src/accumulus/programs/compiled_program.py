@@ -20,10 +20,11 @@ from accumulus.programs.batches import arrays_of_points, first_point, in_parts, 
 from accumulus.programs.calls import (
     BatchPoints,
     BoundCall,
-    GuardedKernel,
+    Compute,
     Ran,
     Settle,
     elsewhere,
+    settled,
     warn_of_nan,
 )
 from accumulus.programs.derivation import Derivation
@@ -183,7 +184,7 @@ class CompiledProgram:
         if not self.is_guarded:
             return self._results.segments
         last = len(self.code.tape.outputs) - 1
-        return [*self._results.segments, self.code.segment.of(1, slice(last, last + 1), slice(0, 1))]
+        return [*self._results.segments, Segment(1, (last,), (0,))]
 
     @property
     def array_names(self) -> tuple[str, ...]:
@@ -420,7 +421,7 @@ class CompiledProgram:
         out: Any,
         threads: int | None,
         transposed: bool,
-        kernel: Kernel | None = None,
+        compute: Compute | None = None,
     ) -> Any:
         """Compute a batch with a known axis of points, or None, for each argument.
 
@@ -430,31 +431,33 @@ class CompiledProgram:
             out: arrays for the results, or None.
             threads: number of threads; None for the option `threads`.
             transposed: if True, points are on the last axis.
-            kernel: kernel that also computes points where this program's guards fail; None for the program's own.
+            compute: function of a batch that also computes points where this program's guards fail, see `settled`;
+                None for the program's own.
         """
-        kernel = self._alone(arguments) if kernel is None else kernel
+        compute = self._alone(arguments) if compute is None else compute
         count = self.options.threads if threads is None else check_threads(threads)
         if not transposed and on_disk(arguments, out):
             points = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
             self._check_room(points, out)
             outputs = None if out is None else self._results.check_out(out, points, False)
-            arrays = in_parts(kernel, self._arguments, axes, arguments, points, outputs, count, self.options.progress)
+            lengths, progress = [segment.length for segment in self._results.segments], self.options.progress
+            arrays = in_parts(compute, lengths, self._arguments, axes, arguments, points, outputs, count, progress)
             return self._results.rebuild(arrays, points)
         X, points = self._arguments.batch(arguments, axes, transposed)
         shared = [axes[k] is None for k in self._arguments.numeric]
         self._check_room(points, out)
         outputs = None if out is None else self._results.check_out(out, points, transposed)
-        arrays = kernel.batch(*X, shared=shared, out=outputs, threads=count, transposed=transposed)
+        arrays = compute(*X, shared=shared, out=outputs, threads=count, transposed=transposed)
         if points and not self.is_examined:
             first = [array[..., 0] if transposed else array[0] for array in arrays]
             operands = [first_point(x, axis) for x, axis in zip(arguments, axes, strict=True)]
             self._examine(first, operands, "at the first point of its first batch")
         return self._results.rebuild(arrays, points, transposed)
 
-    def _alone(self, arguments: Sequence[Any]) -> Kernel:
-        """Return a kernel without the array of guards, which raises an error at a point where a guard fails."""
+    def _alone(self, arguments: Sequence[Any]) -> Compute:
+        """Return a function of a batch, without the array of guards; it raises an error where a guard fails."""
         if not self.is_guarded:
-            return self.kernel
+            return self.kernel.batch
 
         def settle(points: BatchPoints, arrays: Sequence[NDArray[Any]], holds: NDArray[Any]) -> None:
             self.ran.points += len(holds)
@@ -466,7 +469,7 @@ class CompiledProgram:
                 ]
                 raise elsewhere(self.recording, self.name, operands, f"point {point} of the batch")
 
-        return GuardedKernel(self.kernel, settle)
+        return settled(self.kernel, settle)
 
     @property
     def is_open(self) -> bool:
@@ -510,10 +513,10 @@ class CompiledProgram:
             )
 
     def arrays_along(
-        self, axes: Axes, arguments: Sequence[Any], kernel: Kernel | None = None
+        self, axes: Axes, arguments: Sequence[Any], compute: Compute | None = None
     ) -> tuple[NDArray[Any], ...]:
-        """Return a batch's raw arrays, (points, length), one for each segment; `kernel` as for `batch_along`."""
-        return arrays_of_points(kernel or self._alone(arguments), self._arguments, axes, arguments)
+        """Return a batch's raw arrays, (points, length), one for each segment; `compute` as for `batch_along`."""
+        return arrays_of_points(compute or self._alone(arguments), self._arguments, axes, arguments)
 
     def lazy_batch(self, axes: Axes, arguments: Sequence[Any], travels: Any = None) -> Any:
         """Compute a batch of Dask arrays.
@@ -533,8 +536,6 @@ class CompiledProgram:
         Raises:
             ArgumentError: if the function decides on values, since its guards are checked on the CPU.
         """
-        from accumulus.targets.c.cuda_target import device_of
-
         if self.is_guarded:
             raise ArgumentError(
                 f"{self.name} decides on values, and the case of each point is determined on the CPU; pass NumPy "
@@ -543,7 +544,8 @@ class CompiledProgram:
         numeric = self._arguments.numeric
         operands, points = moved_to_device(arguments, numeric, axes, transposed=transposed)
         shared = [axes[k] is None for k in numeric]
-        arrays: Any = device_of(self.kernel).on_device(operands, points, shared, transposed)
+        device = vars(self.kernel)["device"]
+        arrays: Any = device.on_device(operands, points, shared, transposed)
         return self._results.rebuild(arrays, points, transposed)
 
     def _repr_html_(self) -> str:
@@ -596,7 +598,6 @@ def _laid_out(derivation: Derivation, options: Options, pattern: Nonzeros | None
         kind=derivation.kind,
         sparse=options.sparse,
         dtype=np.dtype(options.dtype),
-        segment=derivation.code.segment,
         pattern=pattern,
         join=derivation.join,
     )

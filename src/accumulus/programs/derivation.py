@@ -47,7 +47,7 @@ from accumulus.tape.moving import narrowed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import OpenIndicesError, Program
 from accumulus.tape.tape import SELECT, Tape
-from accumulus.targets.target import Compilable, LoopNest, StraightLine
+from accumulus.targets.target import Code
 
 if TYPE_CHECKING:
     from accumulus.show.report import Report
@@ -108,7 +108,7 @@ class Derivation:
     kind: DerivativeKind  # kind of the results
     selection: Selection  # differentiated arguments
     # its outputs are the values, if the kind returns them; the derivatives; and the truth value that all guards hold
-    code: Compilable
+    code: Code
     nonzeros: Nonzeros  # structural nonzeros of the derivatives, by position among these
     facts: Facts  # graph and plan, or sizes of the loops
     from_cache: list[str] = field(default_factory=list)  # stages whose results were taken from the cache
@@ -278,7 +278,7 @@ def _optimised(
     preparation: Preparation,
     rounds: Rounds,
     sources: Callable[[], Iterable[Tape]],
-) -> tuple[StraightLine, bool, ByValue | None, tuple[tuple[str, int], ...]]:
+) -> tuple[Code, bool, ByValue | None, tuple[tuple[str, int], ...]]:
     """Return the code of a tape, True if it was in the cache, the record of resubstitution, and the stages.
 
     The record compares the code with the tape `original`, which has the same outputs.
@@ -301,7 +301,7 @@ def _optimised(
             del tape.outputs[:values]
             # `canonical` would rewrite the remaining primal operations
             tape, primal = without_dead(tape, primal)
-    return StraightLine(tape, primal), recalled, by_value, stages
+    return Code(tape, primal), recalled, by_value, stages
 
 
 # As loops ------------------------------------------------------------------------------------------------------------
@@ -390,7 +390,7 @@ def _compilable(
                 each.body = canonical(each.body, each.sensitive)
     shape = recording.results, len(inputs_of(recording, selection.positions))
     facts = LoopFacts(derivatives.products, shape, len(derivatives.nonzeros.rows), derivatives.bodies)
-    code = LoopNest(tape, maps)
+    code = Code(tape, maps=maps)
     return Derivation(recording, kind, selection, code, derivatives.nonzeros, facts, cut_short=context.cut_short)
 
 

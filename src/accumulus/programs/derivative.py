@@ -438,10 +438,10 @@ class Derivative:
                 if wrong is None:
                     raise
                 raise wrong from error
-            kernel = cases.kernel(program, make)
+            compute = cases.compute(program, make)
             with suppress(GrownError):  # then start again: at most as often as there are cases
                 result = program.batch_along(
-                    axes, arguments, out=out, threads=threads, transposed=transposed, kernel=kernel
+                    axes, arguments, out=out, threads=threads, transposed=transposed, compute=compute
                 )
                 break
         if None not in shapes and not isinstance(in_axes, list) and not program.is_preliminary:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ from accumulus.tape.columns import column, references_in
 from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.moving import expanded, replayed
 from accumulus.tape.program import Program
-from accumulus.targets.kernel import CallRows, LoopKernel, reused
+from accumulus.targets.kernel import CallRows, reused
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -183,13 +183,6 @@ def _columns(recording: Recording, selection: Selection) -> int:
     return sum(math.prod(recording.argument_shapes[k] or ()) for k in selection.positions)
 
 
-class _Compiled(NamedTuple):
-    """A compiled program over arrays, with its kernel of loops."""
-
-    program: CompiledProgram
-    kernel: LoopKernel
-
-
 class _Called:
     """A function from one flat array to another that programs call, see `accumulus.tape.blocks.Opaque`.
 
@@ -217,7 +210,7 @@ class _Called:
         return results
 
     @property
-    def repeated(self) -> list[_Compiled]:
+    def repeated(self) -> list[CompiledProgram]:
         """The compiled programs that it repeats."""
         raise NotImplementedError
 
@@ -234,7 +227,7 @@ class _Called:
     @property
     def text(self) -> int:
         """Number of operations in the programs that it repeats."""
-        return sum(each.program.tape.text for each in self.repeated)
+        return sum(each.tape.text for each in self.repeated)
 
     @property
     def derivative(self) -> Opaque:
@@ -364,15 +357,15 @@ class LoopCall(_Called, iterations.Repeated):
     @property
     def cut_short(self) -> str:
         """Stage in which the clock ended a search for the program of an iteration; or empty."""
-        return self.forward.program.cut_short
+        return self.forward.cut_short
 
     @cached_property
-    def forward(self) -> _Compiled:
+    def forward(self) -> CompiledProgram:
         """The compiled program of an iteration: the next carry, and the values used outside."""
         return _compiled(self.body, self.sizes, self.returned, COMPILED, Selection.of(()), self.options, self.name)
 
     @property
-    def repeated(self) -> list[_Compiled]:
+    def repeated(self) -> list[CompiledProgram]:
         """The program of an iteration."""
         return [self.forward]
 
@@ -505,22 +498,22 @@ class LoopProducts(_Called):
         self.taken = (0, *(k for k in (1, 2) if ((self.places >= ends[k]) & (self.places < ends[k + 1])).any()))
 
     @cached_property
-    def step(self) -> _Compiled:
+    def step(self) -> CompiledProgram:
         """The compiled products of an iteration."""
         raise NotImplementedError
 
     @property
     def operations(self) -> int:
         """Number of operations of all iterations."""
-        return self.count * self.loop.count * self.step.program.operations
+        return self.count * self.loop.count * self.step.operations
 
     @property
     def cut_short(self) -> str:
         """Stage in which the clock ended a search for the products of an iteration; or empty."""
-        return self.step.program.cut_short
+        return self.step.cut_short
 
     @property
-    def repeated(self) -> list[_Compiled]:
+    def repeated(self) -> list[CompiledProgram]:
         """The program of an iteration, and its products."""
         return [self.loop.forward, self.step]
 
@@ -560,7 +553,7 @@ class LoopProducts(_Called):
 
     def replayed(self, made: Program, inputs: Integers) -> list[Integers]:
         """Write the products of one iteration as blocks, and return references of its result arrays."""
-        outputs, rows = replayed(self.step.program.tape, made, inputs), []
+        outputs, rows = replayed(self.step.tape, made, inputs), []
         for segment in self.step.kernel.segments:
             rows.append(np.full(segment.length, made.constant(0.0)))
             rows[-1][segment.positions] = outputs[segment.outputs]
@@ -615,7 +608,7 @@ class Backward(LoopProducts):
         super().__init__(loop, by, count, (loop.result_count, len(by)), "backward")
 
     @cached_property
-    def step(self) -> _Compiled:
+    def step(self) -> CompiledProgram:
         """The gradient of the weighted sum of an iteration's results; weights of the carry and of the others follow."""
         loop = self.loop
         sizes = *loop.sizes, *loop.returned
@@ -745,7 +738,7 @@ class Forward(LoopProducts):
         super().__init__(loop, by, count, (len(by), loop.result_count), "forward")
 
     @cached_property
-    def step(self) -> _Compiled:
+    def step(self) -> CompiledProgram:
         """The products of an iteration's Jacobian with directions of its arguments, which follow these."""
         loop = self.loop
         sizes = *loop.sizes, *(loop.sizes[k] for k in self.taken)
@@ -807,7 +800,7 @@ class Matrix(_Called):
         self.operations, self.cut_short = products.operations, products.cut_short
 
     @property
-    def repeated(self) -> list[_Compiled]:
+    def repeated(self) -> list[CompiledProgram]:
         """The programs of the products."""
         return self.products.repeated
 
@@ -870,7 +863,7 @@ def _compiled(
     selection: Selection,
     options: Options,
     name: str,
-) -> _Compiled:
+) -> CompiledProgram:
     """Return a compiled program of flat arguments.
 
     Args:
@@ -884,6 +877,4 @@ def _compiled(
     """
     recording = _recorded(program, sizes, results)
     with Preparation(name, options) as preparation:
-        compiled = CompiledProgram.of(loop_nest(recording, kind, selection, preparation), preparation)
-    assert isinstance(compiled.kernel, LoopKernel)
-    return _Compiled(compiled, compiled.kernel)
+        return CompiledProgram.of(loop_nest(recording, kind, selection, preparation), preparation)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Kernel, Segment
-from accumulus.targets.target import StraightLine
+from accumulus.targets.target import Code
 
 #: Numbers of points of measured batches; a batch of more than `MOST_BYTES` is not measured, nor one that takes longer
 #: than `LONGEST` seconds by the times of the smaller ones. Larger batches show more of the memory's effect on speed,
@@ -143,7 +143,7 @@ def peak(dtype: str) -> float:
         total = tape.add(total, end)
     tape.outputs = [total]
     segments = [Segment(1, (0,), (0,))]
-    kernel = StraightLine(tape).kernel(segments, [(), ()], target="llvm", dtype=dtype, threads=1, cache=False)
+    kernel = Code(tape).kernel(segments, [(), ()], "llvm", dtype)
     X = [np.full(4_096, value, kernel.dtype) for value in (0.3, 0.5)]
     out = kernel.allocate(4_096, False)
     return float(4_096 * tape.operations / _shortest(lambda: kernel.batch(*X, out=out)))

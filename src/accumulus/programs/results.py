@@ -24,7 +24,7 @@ from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import DerivativeKind, Seeds
 from accumulus.programs.selection import SelectedEntries, Selection
 from accumulus.programs.sparse import Nonzeros, OpenPattern, SparseBatch, SparsePattern
-from accumulus.targets.kernel import LongSegment, Segment
+from accumulus.targets.kernel import Segment, indices
 
 Shape = tuple[int, ...]
 #: For each array, its conversion to a result; None if there is none.
@@ -53,7 +53,6 @@ class Results:
         kind: kind of the derivatives.
         sparse: format of sparse derivatives; None for dense ones.
         dtype: dtype of the results.
-        segment: class of the kernel's arrays.
         pattern: places of the nonzeros of sparse results, if they include more than `nonzeros`.
         join: function that builds the returned value at a point from the results of all segments; by default they are
             returned in their structure.
@@ -68,11 +67,10 @@ class Results:
         kind: DerivativeKind,
         sparse: SparseFormat | None,
         dtype: np.dtype[Any],
-        segment: type[Segment] = LongSegment,
         pattern: Nonzeros | None = None,
         join: Callable[[Sequence[Any]], Any] | None = None,
     ) -> None:
-        self._segment, self._join = segment.of, join
+        self._join = join
         self.segments: list[Segment] = []
         #: Stored shape of each segment at one point.
         self.shapes: list[Shape] = []
@@ -85,7 +83,7 @@ class Results:
         leaves = list(zip(starts, sizes, recording.result_shapes, strict=True))
         if kind.values:
             for start, size, shape in leaves:
-                self._add(self._segment(size, slice(start, start + size), slice(0, size)), shape)
+                self._add(Segment(size, slice(start, start + size), slice(0, size)), shape)
 
         first = sum(sizes) if kind.values else 0
         if selection.places is not None:
@@ -97,7 +95,7 @@ class Results:
             for start, size, shape in leaves:
                 block = nonzeros.block(range(start, start + size), range(count))
                 at = block.columns * size + block.rows.astype(np.intp)
-                self._add(self._segment(count * size, block.outputs + first, at), (*axis, *shape))
+                self._add(Segment(count * size, block.outputs + first, at), (*axis, *shape))
             return
         if kind.seeds is Seeds.COTANGENTS:  # the rows are the weights
             leaves = [(0, count, axis)]
@@ -149,26 +147,26 @@ class Results:
             open_pattern = OpenPattern.of(nonzeros, size, before, fmt)
             self._patterns.append(open_pattern)
             self._add(
-                self._segment(len(open_pattern), open_pattern.outputs(nonzeros) + first, slice(0, len(open_pattern))),
+                Segment(len(open_pattern), open_pattern.outputs(nonzeros) + first, slice(0, len(open_pattern))),
                 (len(open_pattern),),
             )
             return
         if fmt is None:
             outputs, places = nonzeros.outputs + first, nonzeros.rows.astype(np.intp) * size[1] + nonzeros.columns
-            self._add(self._segment(size[0] * size[1], outputs, places), shape)
+            self._add(Segment(size[0] * size[1], outputs, places), shape)
             return
         if places_of_all is not None:
             pattern, order = SparsePattern.ordered(places_of_all.rows, places_of_all.columns, size, fmt)
             slot_of = np.arange(len(pattern)) if order is None else np.argsort(order)
             positions = places_of_all.find(nonzeros, size[1])
             self._patterns.append(pattern)
-            self._add(self._segment(len(pattern), nonzeros.outputs + first, slot_of[positions]), (len(pattern),))
+            self._add(Segment(len(pattern), nonzeros.outputs + first, slot_of[positions]), (len(pattern),))
             return
         pattern, order = SparsePattern.ordered(nonzeros.rows, nonzeros.columns, size, fmt)
         outputs = nonzeros.outputs if order is None else nonzeros.outputs[order]
         count = len(outputs)
         self._patterns.append(pattern)
-        self._add(self._segment(count, outputs + first, slice(0, count)), (count,))
+        self._add(Segment(count, outputs + first, slice(0, count)), (count,))
 
     def block(self, k: int, pair: tuple[int, int], width: int) -> DerivativeBlock:
         """Return the places of the derivatives in segment `k`, in an array with `width` columns if they are dense.
@@ -178,11 +176,8 @@ class Results:
             pair: positions of the result and of the argument.
             width: number of entries of the argument.
         """
-        segment: Any = self.segments[k]
-        outputs, places = (
-            np.arange(each.start, each.stop) if isinstance(each, slice) else np.asarray(each, np.int64)
-            for each in (segment.outputs, segment.positions)
-        )
+        segment = self.segments[k]
+        outputs, places = indices(segment.outputs), indices(segment.positions)
         if self._patterns:
             pattern = self.fixed_patterns("a report")[k]
             return DerivativeBlock(*pair, pattern.shape, pattern.rows[places], pattern.columns[places], outputs)

@@ -30,7 +30,7 @@ from accumulus.tape.moving import expanded
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment
-from accumulus.targets.target import Compilable, LoopNest, StraightLine
+from accumulus.targets.target import Code
 from accumulus.text import printable
 
 
@@ -134,9 +134,9 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
     return data
 
 
-def _forms_of(code: Compilable, arrays: Arrays) -> dict[str, Any]:
+def _forms_of(code: Code, arrays: Arrays) -> dict[str, Any]:
     """Return the data of code in addition to its tape: exact operations, or bodies of loops."""
-    if isinstance(code, LoopNest):
+    if code.has_loops:
         return {"bodies": [tape_as_data(body, arrays) for body in code.bodies]}
     return {"exact": arrays.add(sorted(code.exact), np.int64)}
 
@@ -167,11 +167,11 @@ class _SavedResults(Results):
         constants: reader of constants in structures.
     """
 
-    def __init__(self, record: Fields, options: Options, code: Compilable, outputs: int, constants: Constants) -> None:
+    def __init__(self, record: Fields, options: Options, code: Code, outputs: int, constants: Constants) -> None:
         self.dtype, self._join = np.dtype(options.dtype), None
         self._jacobian = structure_from_data(record.data.get("derivatives"), record, constants)
         self.structure = structure_from_data(record.data.get("returned"), record, constants)
-        self.segments = [_segment(each, outputs, code.segment) for each in record.records("segments")]
+        self.segments = [_segment(each, outputs) for each in record.records("segments")]
         self.shapes = [record.shape(shape) for shape in record.items("shapes")]
         self._patterns = [_pattern(each, options) for each in record.records("patterns")]
         leaves = [sum(1 for _ in leaf_paths(each)) for each in (self.structure, self._jacobian)]
@@ -188,7 +188,7 @@ class _SavedResults(Results):
         record.check_fits(sum(segment.length for segment in self.segments))
 
 
-def _segment(record: Fields, outputs: int, segment: type[Segment]) -> Segment:
+def _segment(record: Fields, outputs: int) -> Segment:
     length = record.number("length", most=1 << 48)
     chosen = {name: _selected(record, name, bound) for name, bound in (("outputs", outputs), ("positions", length))}
     counts = {len(range(each.start, each.stop)) if isinstance(each, slice) else len(each) for each in chosen.values()}
@@ -197,7 +197,7 @@ def _segment(record: Fields, outputs: int, segment: type[Segment]) -> Segment:
     positions = chosen["positions"]
     if not isinstance(positions, slice) and len(np.unique(positions)) < len(positions):
         raise FileError(f"{record.subject} has two outputs at one position")
-    return segment.of(length, chosen["outputs"], positions)
+    return Segment(length, chosen["outputs"], positions)
 
 
 def _selected(record: Fields, name: str, bound: int) -> NDArray[np.intp] | slice:
@@ -309,13 +309,13 @@ def program_from_data(
     return program
 
 
-def _code(tape: Program, record: Fields, options: Options) -> Compilable:
+def _code(tape: Program, record: Fields, options: Options) -> Code:
     """Return the code of a program from a file, with the saved exact operations or bodies."""
     if tape.scalars is not None:
         exact = record.array("exact").tolist()
         if any(not before < reference < len(tape) for before, reference in pairwise([-1, *exact])):
             raise FileError(f"{record.subject} names exact operations that do not exist, or not in their order")
-        return StraightLine(tape.scalars, exact)
+        return Code(tape.scalars, exact)
     if options.dtype != "float64":
         raise FileError(f"{record.subject} has loops in {options.dtype}; expected float64")
     maps = fuse(tape)
@@ -327,7 +327,7 @@ def _code(tape: Program, record: Fields, options: Options) -> Compilable:
         raise FileError(f"{record.subject} has bodies that differ from those of its blocks")
     for each, body in zip(bodies, saved_bodies, strict=True):
         each.body = body
-    return LoopNest(tape, maps)
+    return Code(tape, maps=maps)
 
 
 def _guard(data: Any, record: Fields) -> Guard:

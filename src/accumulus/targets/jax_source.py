@@ -43,6 +43,8 @@ def jax_module(unit: Unit, name: str = "f") -> str:
         CompileError: for an operation that JAX does not have.
     """
     tape, arguments, parameters = unit.tape, unit.shapes, function_parameters(unit.shapes, name)
+    if unit.maps is not None:
+        return _module(name, parameters, *_JaxArrays(unit, parameters).written())
     lines = []
     first = 0
     for shape, parameter in zip(arguments, parameters, strict=True):
@@ -55,8 +57,8 @@ def jax_module(unit: Unit, name: str = "f") -> str:
     lines += write.lines()
     results = []
     for k, segment in enumerate(unit.segments):
-        values = [write.value(tape.outputs[output]) for output in segment.outputs]
-        places = list(segment.positions)
+        values = [write.value(tape.outputs[output]) for output, _ in segment.pairs()]
+        places = [place for _, place in segment.pairs()]
         results.append(f"r{k}")
         if values and len(values) * SPARSE < segment.length:
             stored = f"jnp.array([{', '.join(values)}], real)"
@@ -69,12 +71,6 @@ def jax_module(unit: Unit, name: str = "f") -> str:
         lines += wrapped_lines(f"r{k} = jnp.array([{entries}], real)", _LINE)
     lines.append(f"return ({''.join(f'{each}, ' for each in results)})")
     return _module(name, parameters, [], lines)
-
-
-def _loops(unit: Unit, name: str) -> str:
-    """Return the source of a program over arrays; arguments as for `jax_module`."""
-    parameters = function_parameters(unit.shapes, name)
-    return _module(name, parameters, *_JaxArrays(unit, parameters).written())
 
 
 def _module(name: str, parameters: Sequence[str], tables: Sequence[str], lines: Sequence[str]) -> str:
@@ -160,7 +156,7 @@ def jax_function(tape: Tape, segments: Sequence[Segment], dtype: str) -> Callabl
         results = []
         for segment in segments:
             entries = [jnp.zeros((), kind)] * segment.length
-            for output, position in zip(segment.outputs, segment.positions, strict=True):
+            for output, position in segment.pairs():
                 entries[position] = jnp.asarray(at(tape.outputs[output]), kind)
             results.append(jnp.stack(entries) if entries else jnp.zeros(0, kind))
         return tuple(results)
@@ -197,4 +193,4 @@ def _compile(*_: Any) -> NoReturn:
     )
 
 
-TARGET: Final = Target(_compile, jax_module, comment="#", loop_source=_loops)
+TARGET: Final = Target(_compile, jax_module, comment="#")

@@ -1,8 +1,8 @@
 """Kernels of all targets: compiled code that maps points to result arrays, one for each segment.
 
 A kernel reads each argument in place, from its own array. It allocates results or checks given ones, and divides the
-points of a batch among threads; the target computes a range of points. `LoopKernel` is the kernel of loops over arrays
-for any target. It is called point by point, or for several points at once if the target supports that.
+points of a batch among threads. A target computes one point, and overrides what it can do faster: a range of points,
+points in lanes, calls in turn, functions for fast calls. All this is the same for straight lines and for loops.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ Positions = NDArray[np.intp] | slice
 Call = Literal["point", "batch", "transposed"]
 
 DTYPES: Final = ("float64", "float32")
-#: The points of a thread are a multiple of this number, except in the last thread. A larger one leaves threads idle in
+#: The points of a thread are a multiple of this number, unless they take long. A larger one leaves threads idle in
 #: small batches, a smaller one lets two threads write to one cache line.
 FEWEST_POINTS: Final = 64
 #: Least seconds of work for another thread: waking it up alone takes up to 80 microseconds. With less, threads cost
@@ -68,75 +68,80 @@ FEWEST_KEPT, MOST_KEPT, PIECES = 1 << 20, max(1 << 28, (installed() or 0) // 32)
 EXACT: Final = 1 << 53
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class Segment:
     """One result array of a kernel, such as the values, or the Jacobian in C order.
 
     Args:
         length: entries per point.
-        outputs: positions in the tape's outputs.
-        positions: position of each of these in the array's row; all other entries are structural zeros.
+        outputs: positions in the tape's outputs: a slice, or integers.
+        positions: position of each of these in the array's row, likewise; all other entries are structural zeros.
         name: name of the array in emitted source.
+
+    Consecutive positions are stored as a slice, others as an array.
 
     Raises:
         ArgumentError: if outputs and positions differ in number, or a position is out of range or repeats.
     """
 
     length: int
-    outputs: tuple[int, ...]
-    positions: tuple[int, ...]
+    outputs: Positions
+    positions: Positions
     name: str = "result"
 
-    def __post_init__(self) -> None:
-        if len(self.outputs) != len(self.positions):
-            raise ArgumentError(
-                f"a segment has {len(self.outputs)} outputs and {len(self.positions)} positions; expected as many"
-            )
-        if len(set(self.positions)) != len(self.positions):
-            raise ArgumentError("a segment gives two outputs the same position")
-        if any(not 0 <= position < self.length for position in self.positions):
-            raise ArgumentError(f"a segment of length {self.length} has a position outside 0 … {self.length - 1}")
-
-    @classmethod
-    def of(cls, length: int, outputs: Positions, positions: Positions, name: str = "result") -> Self:
-        """Return a segment from arrays or slices of outputs and positions."""
-        of_outputs, places = [
-            tuple(range(each.start, each.stop)) if isinstance(each, slice) else tuple(each.tolist())
-            for each in (outputs, positions)
-        ]
-        return cls(length, of_outputs, places, name)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LongSegment(Segment):
-    """Result array with many entries, described by arrays; arguments as for `Segment`, not checked."""
-
-    outputs: Positions  # type: ignore[assignment]
-    positions: Positions  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "outputs", as_slice(self.outputs))
-        object.__setattr__(self, "positions", as_slice(self.positions))
+    def __init__(
+        self,
+        length: int,
+        outputs: Positions | Sequence[int],
+        positions: Positions | Sequence[int],
+        name: str = "result",
+    ) -> None:
+        chosen, places = as_slice(outputs), as_slice(positions)
+        for attribute, value in (("length", length), ("outputs", chosen), ("positions", places), ("name", name)):
+            object.__setattr__(self, attribute, value)
+        counts = [each.stop - each.start if isinstance(each, slice) else len(each) for each in (chosen, places)]
+        if counts[0] != counts[1]:
+            raise ArgumentError(f"a segment has {counts[0]} outputs and {counts[1]} positions; expected as many")
+        if not counts[0]:
+            return
+        if isinstance(places, slice):
+            ends = places.start, places.stop - 1
+        else:
+            ends = int(places.min()), int(places.max())
+            if (np.diff(places) <= 0).any() and len(np.unique(places)) < len(places):
+                raise ArgumentError("a segment gives two outputs the same position")
+        if not 0 <= ends[0] <= ends[1] < length:
+            raise ArgumentError(f"a segment of length {length} has a position outside 0 … {length - 1}")
 
     @property
     def is_filled(self) -> bool:
         """True if outputs are consecutive in the array, without gaps."""
         return isinstance(self.positions, slice) and self.positions == slice(0, self.length)
 
-    @classmethod
-    def of(cls, length: int, outputs: Positions, positions: Positions, name: str = "result") -> Self:
-        """Return a segment from arrays or slices of outputs and positions, without copies."""
-        return cls(length, outputs, positions, name)
+    @property
+    def count(self) -> int:
+        """Number of entries that are not structural zeros."""
+        return len(indices(self.positions))
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Return each output and its position."""
+        return list(zip(indices(self.outputs).tolist(), indices(self.positions).tolist(), strict=True))
 
 
-def as_slice(positions: Positions) -> Positions:
-    """Return consecutive positions as a slice; others unchanged."""
+def as_slice(positions: Positions | Sequence[int]) -> Positions:
+    """Return consecutive positions as a slice; others as an array."""
     if isinstance(positions, slice):
         return positions
-    compact = column(positions)
+    numbers = np.asarray(positions, np.intp)
+    compact = column(numbers)
     if isinstance(compact, Range) and (compact.step == 1 or compact.count < 2):
         return slice(compact.start, compact.start + compact.count)
-    return positions
+    return numbers
+
+
+def indices(positions: Positions) -> NDArray[np.intp]:
+    """Return positions as an array."""
+    return np.arange(positions.start, positions.stop) if isinstance(positions, slice) else positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,19 +158,21 @@ class Unit:
         cache: if True, machine code is stored in the cache on disk, and loaded from it.
         maps: for blocks, the bodies in order (`accumulus.tape.fusion`).
         compact: if True, C is written for the smallest machine code.
+        threads: number of threads that may share the instances of loops at one point.
 
     Raises:
         ArgumentError: if the arguments do not have as many entries as the tape has inputs.
     """
 
     tape: Any
-    segments: Sequence[Any]
+    segments: Sequence[Segment]
     dtype: str = "float64"
     arguments: Sequence[Shape] | None = None
     exact: frozenset[int] = frozenset()
     cache: bool = False
     maps: Sequence[Map] | None = None
     compact: bool = False
+    threads: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "segments", tuple(self.segments))
@@ -190,10 +197,18 @@ class Unit:
     @property
     def operations(self) -> int:
         """Number of operations of one call, over all instances of loops."""
-        if self.maps is None:
-            return int(self.tape.operations)
+        return int(self.tape.operations) if self.maps is None else self._summed(lambda body: body.operations)
+
+    @property
+    def time(self) -> int:
+        """Time of the operations of one call, in units of an addition."""
+        return time_of(self.tape) if self.maps is None else self._summed(time_of)
+
+    def _summed(self, of_body: Callable[[Any], int]) -> int:
+        """Return the sum of a number of each body over all instances, and the operations between arrays."""
+        assert self.maps is not None
         return sum(
-            each.count * each.body.operations if each.is_body else self.tape.blocks[each.blocks[0]].operations
+            each.count * of_body(each.body) if each.is_body else self.tape.blocks[each.blocks[0]].operations
             for each in self.maps
         )
 
@@ -236,6 +251,35 @@ class Batch(NamedTuple):
             array[self.at(points)] = result if self.transposed else result.T
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CallRows:
+    """Rows of an array that consecutive calls read or write.
+
+    Attributes:
+        array: C-contiguous array, (rows, numbers of a row), or (rows, numbers of a row, points in lanes).
+        first: row of the first call.
+        step: distance to the row of the next call; 0 if all calls have the same row.
+        adds: True if results are added to those in the row.
+        zeroed: True if the structural zeros of results are zero before.
+    """
+
+    array: Floats
+    first: int = 0
+    step: int = 1
+    adds: bool = False
+    zeroed: bool = False
+
+    @property
+    def points(self) -> Shape:
+        """Number of points in lanes, as a shape; () for a single point."""
+        return self.array.shape[2:]
+
+    def at(self, call: int) -> Floats:
+        """Return the row of a call."""
+        row: Floats = self.array[self.first + self.step * call]
+        return row
+
+
 class Kernel(ABC):
     """Compiled program that maps the arguments of a point to one row in each result array.
 
@@ -250,6 +294,9 @@ class Kernel(ABC):
         seconds: time to emit the source ("emit"), to compile it ("compile"), and, for targets that cache code, to load
             it from the cache ("load").
         lanes: number of points of a batch in one vector instruction, if the target knows.
+        fills_lanes: True if `in_lanes` computes several points together.
+        fewest_points: the points of a thread are a multiple of this number, except in the last thread.
+        most_threads: largest number of threads among which points may be divided; None for no limit.
     """
 
     arguments: tuple[Shape, ...]
@@ -258,6 +305,9 @@ class Kernel(ABC):
     source: str
     seconds: dict[str, float]
     lanes: int | None = None
+    fills_lanes: bool = False
+    fewest_points: int = FEWEST_POINTS
+    most_threads: int | None = None
 
     def __init__(self, unit: Unit) -> None:
         self._unit, self._tape = unit, unit.tape
@@ -277,35 +327,38 @@ class Kernel(ABC):
     def point_seconds(self) -> float:
         """Approximate seconds per point of a batch, from typical times of operations and entries."""
         entries = self._tape.inputs + sum(segment.length for segment in self.segments)
-        return float(SECONDS * time_of(self._tape) + MOVING * entries)
+        return float(SECONDS * self._unit.time + MOVING * entries)
 
     @cached_property
     def most_points(self) -> int:
-        """Number of points computed between two checks for Ctrl-C: whole cache lines."""
-        return max(1, int(SLICE / FEWEST_POINTS / max(self.point_seconds, MOVING))) * FEWEST_POINTS
+        """Number of points computed between two checks for Ctrl-C: a multiple of `fewest_points`."""
+        return max(1, int(SLICE / self.fewest_points / max(self.point_seconds, MOVING))) * self.fewest_points
 
     def threads_for(self, count: int, threads: int) -> int:
         """Return the number of threads that pay for a batch of `count` points, at most `threads`."""
         if threads == 1:
             return 1
-        return max(1, min(threads, -(-count // FEWEST_POINTS), int(count * self.point_seconds / MINIMUM_WORK)))
+        most = min(threads, self.most_threads or threads, -(-count // self.fewest_points))
+        return max(1, min(most, int(count * self.point_seconds / MINIMUM_WORK)))
 
     def prepare(self, call: Call, shared: Sequence[bool] = ()) -> None:
         """Compile in advance the code that the first call of this kind needs."""
         return
 
-    def point(self) -> Callable[..., Any] | None:
-        """Return a compiled function of arguments and result arrays for calls at one point; None if there is none.
-
-        The function takes arrays, and numbers for arguments of shape (). It returns None, or NotImplemented if the
-        arguments have to be checked or converted in Python; then it has stored nothing. It checks that results overlap
-        neither an argument nor each other if None follows them; the caller has to know it otherwise.
-        """
-        return None
-
     @abstractmethod
+    def compute(self, arguments: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]) -> None:
+        """Compute one point.
+
+        Args:
+            arguments: arrays of the kernel's dtype, C-contiguous, of the shapes of its arguments.
+            results: an array of shape (length,) for each segment; all entries are written.
+        """
+
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Compute the results at one point: an array (length,) for each segment, from an array for each argument."""
+        results = tuple(aligned((segment.length,), self.dtype) for segment in self.segments)
+        self.compute(self._point(x), results)
+        return results
 
     def _point(self, x: Sequence[Any]) -> list[NDArray[Any]]:
         """Return the arguments of a point as arrays of the kernel's dtype; raise `ArgumentError` for a wrong shape."""
@@ -316,15 +369,80 @@ class Kernel(ABC):
             raise ArgumentError(f"a point of arguments of shapes {shapes} was given; expected {expected}")
         return arrays
 
+    def point(self) -> Callable[..., Any]:
+        """Return a function of arguments and result arrays for calls at one point.
+
+        The function takes arrays, and numbers for arguments of shape (). It returns None, or NotImplemented if the
+        arguments have to be checked or converted in Python; then it has stored nothing. It checks that results overlap
+        neither an argument nor each other if None follows them; the caller has to know it otherwise.
+        """
+        shapes, lengths, fits = self.arguments, self._unit.lengths, self._fits
+        count = len(shapes)
+
+        def compute(*arrays: Any) -> Any:
+            results = arrays[count:]
+            if len(results) == len(lengths) + 1 and results[-1] is None:
+                results = results[:-1]
+                if not all(map(fits, results)) or share_memory(arrays[:count], results):
+                    return NotImplemented
+            if len(results) != len(lengths) or [getattr(each, "size", -1) for each in results] != lengths:
+                return NotImplemented
+            given = []
+            for array, shape in zip(arrays[:count], shapes, strict=True):
+                x = np.array(array, self.dtype) if _is_number(array) else array
+                if type(x) is not np.ndarray or x.shape != shape:
+                    return NotImplemented
+                if not fits(x, writable=False):
+                    if x.dtype.kind not in "iuf":
+                        return NotImplemented
+                    x = np.require(x, self.dtype, ["C", "A"])  # indices, for example
+                given.append(x)
+            self.compute(given, [result.reshape(-1) for result in results])
+            return None
+
+        return compute
+
+    def _fits(self, array: Any, *, writable: bool = True) -> bool:
+        """Return True for an array that compiled code can read, and write to."""
+        if type(array) is not np.ndarray or array.dtype != self.dtype:
+            return False
+        flags = array.flags
+        return flags.c_contiguous and flags.aligned and (flags.writeable or not writable)
+
     def many(self, shared: tuple[bool, ...], transposed: bool) -> Callable[..., Any] | None:
-        """Return a compiled function of arguments and result arrays for batches on one thread; None if there is none.
+        """Return a function of arguments and result arrays for batches on one thread; None if there is none.
 
         The function takes arrays with points on the first axis, or on the last one if `transposed`, and numbers for
         shared arguments of shape (). It returns None, or NotImplemented if the arguments have to be checked or
         converted in Python; then it has stored nothing. If it returns Ellipsis, the caller passes the results to
         the function of `misaligned`.
         """
-        return None
+        if transposed:
+            return None
+        shapes, lengths, fits, leading = self.arguments, self._unit.lengths, self._fits, shared.index(False)
+
+        def compute(*arrays: Any) -> Any:
+            given = [np.array(x, self.dtype) if _is_number(x) else x for x in arrays[: len(shapes)]]
+            results = arrays[len(shapes) :]
+            if len(results) != len(lengths) or not all(map(fits, results)):
+                return NotImplemented
+            if not all(fits(x, writable=False) for x in given):
+                return NotImplemented
+            count = len(given[leading]) if given[leading].ndim else -1
+            for x, shape, same in zip(given, shapes, shared, strict=True):
+                if x.shape != (shape if same else (count, *shape)):
+                    return NotImplemented
+            for array, length in zip(results, lengths, strict=True):
+                if not array.ndim or len(array) != count or array.size != count * length:
+                    return NotImplemented
+            if share_memory(given, results):
+                return NotImplemented
+            if count:
+                out = [array.reshape(count, length) for array, length in zip(results, lengths, strict=True)]
+                self._divide(Batch(given, out, shared), count, 1)
+            return None
+
+        return compute
 
     def misaligned(self, shared: tuple[bool, ...], transposed: bool) -> Callable[[Sequence[NDArray[Any]]], None]:
         """Return a function of results that `many` has stored across vector boundaries; arguments as for `many`."""
@@ -335,9 +453,32 @@ class Kernel(ABC):
 
         Structural zeros may be written again even if the batch is `zeroed`.
         """
+        rows = [np.empty(length, self.dtype) for length in self._unit.lengths] if batch.transposed else []
         for point in range(first, last):
-            for array, result in zip(batch.out, self(*batch.arguments(point)), strict=True):
-                array[batch.at(point)] = result
+            results = rows or [array[point] for array in batch.out]
+            self.compute([*map(np.ascontiguousarray, batch.arguments(point))], results)
+            for array, row in zip(batch.out, rows, strict=False):
+                array[:, point] = row
+
+    def in_lanes(self, arguments: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]) -> None:
+        """Compute points in lanes, on the last axis of arguments and results, if they fill lanes."""
+        raise NotImplementedError
+
+    def repeat(self, count: int, arguments: Sequence[CallRows], results: Sequence[CallRows]) -> None:
+        """Make `count` calls in turn, each with its rows; a call may read what earlier calls have written.
+
+        Args:
+            count: number of calls.
+            arguments: rows of each argument.
+            results: rows for each segment.
+        """
+        made = [np.zeros(rows.array.shape[1:]) for rows in results]
+        compute = self.in_lanes if arguments[0].points else self.compute
+        for call in range(count):
+            compute([rows.at(call) for rows in arguments], made)
+            for rows, result in zip(results, made, strict=True):
+                row = rows.at(call)
+                row[:] = row + result if rows.adds else result
 
     def batch(
         self,
@@ -367,7 +508,7 @@ class Kernel(ABC):
             ArgumentError: for an array of the wrong shape, dtype or memory order.
         """
         alike = tuple(map(bool, shared)) or (False,) * len(self.arguments)
-        count = self._points(X, alike, transposed)
+        count = self.points_of(X, alike, transposed)
         if out is None:
             arrays, zeroed = self.allocate(count, transposed), False
         else:
@@ -376,8 +517,8 @@ class Kernel(ABC):
             self._divide(Batch(X, arrays, alike, transposed, zeroed), count, threads)
         return arrays
 
-    def _points(self, X: Sequence[NDArray[Any]], shared: tuple[bool, ...], transposed: bool) -> int:
-        """Return the number of points of a batch."""
+    def points_of(self, X: Sequence[NDArray[Any]], shared: tuple[bool, ...], transposed: bool) -> int:
+        """Return the number of points of a batch; raise `ArgumentError` for arguments that it cannot take."""
         if not len(X) == len(shared) == len(self.arguments):
             raise ArgumentError(
                 f"{len(X)} arguments were given, and {len(shared)} marks for shared ones; the kernel takes "
@@ -433,9 +574,9 @@ class Kernel(ABC):
                     self.run(batch, start, min(start + most, last))
 
         parts = self.threads_for(count, threads)
-        # whole cache lines of points, so that no two threads write to the same line
+        # whole cache lines of points of straight lines, so that no two threads write to the same line
         step = -(-count // parts)
-        step += -step % FEWEST_POINTS
+        step += -step % self.fewest_points
         waiting = [pool().submit(run, start, min(start + step, count)) for start in range(step, count, step)]
         try:
             run(0, min(step, count))
@@ -467,240 +608,18 @@ class SourceKernel(Kernel):
         """Compile the source to the function that calls use."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CallRows:
-    """Rows of an array that consecutive calls read or write.
+class InterpretedKernel(Kernel):
+    """Kernel of loops for targets that have none: NumPy evaluates them block by block."""
 
-    Attributes:
-        array: C-contiguous array, (rows, numbers of a row), or (rows, numbers of a row, points in lanes).
-        first: row of the first call.
-        step: distance to the row of the next call; 0 if all calls have the same row.
-        adds: True if results are added to those in the row.
-        zeroed: True if the structural zeros of results are zero before.
-    """
+    fewest_points = 1
 
-    array: Floats
-    first: int = 0
-    step: int = 1
-    adds: bool = False
-    zeroed: bool = False
-
-    @property
-    def points(self) -> Shape:
-        """Number of points in lanes, as a shape; () for a single point."""
-        return self.array.shape[2:]
-
-    def at(self, call: int) -> Floats:
-        """Return the row of a call."""
-        row: Floats = self.array[self.first + self.step * call]
-        return row
-
-
-class CompiledLoops(ABC):
-    """Compiled loops of a target.
-
-    Attributes:
-        cleared: for each result array, True if it has to hold zeros before a call.
-        most_threads: largest number of threads among which points may be divided; None for no limit.
-        most_points: number of points that are computed between two checks for Ctrl-C.
-        fills_lanes: True if several points can be computed together, in the lanes of vectors.
-    """
-
-    most_threads: int | None = None
-    most_points: int = sys.maxsize
-    fills_lanes: bool = False
-
-    def __init__(self, unit: Unit) -> None:
-        self._unit = unit
-        self.cleared = [False] * len(unit.segments)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._unit,)  # the receiving machine compiles the code
-
-    @abstractmethod
-    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
-        """Compute one point.
-
-        Args:
-            arguments: the program's inputs, in order.
-            results: an array of shape (length,) for each segment, in C order; all are written.
-            threads: number of threads that may share the work.
-        """
-
-    def point(self, shapes: Sequence[Shape], threads: int) -> Callable[..., Any] | None:
-        """Return a compiled function for one point, with arguments of these shapes; see `Kernel.point`."""
-        return None
-
-    def in_lanes(self, arguments: Sequence[Floats], results: Sequence[Floats]) -> None:
-        """Compute points in lanes, on the last axis of arguments and results, if they fill lanes."""
-        raise NotImplementedError
-
-    def run(self, batch: Batch, first: int, last: int) -> None:
-        """Compute points first … last-1 of a batch; by default, one after the other."""
-        rows = [np.zeros(segment.length) for segment in self._unit.segments] if batch.transposed else []
-        for point in range(first, last):
-            results = rows or [array[point] for array in batch.out]
-            if not batch.zeroed and not batch.transposed:
-                for result, cleared in zip(results, self.cleared, strict=True):
-                    if cleared:
-                        result[:] = 0.0
-            self([*map(np.ascontiguousarray, batch.arguments(point))], results, 1)
-            for array, row in zip(batch.out, rows, strict=False):
-                array[:, point] = row
-
-    def repeat(self, count: int, arguments: Sequence[CallRows], results: Sequence[CallRows]) -> None:
-        """Make `count` calls in turn, each with its rows; a call may read what earlier calls have written.
-
-        Args:
-            count: number of calls.
-            arguments: rows of each argument.
-            results: rows for each segment.
-        """
-        made = [np.zeros(rows.array.shape[1:]) for rows in results]
-        compute = self.in_lanes if arguments[0].points else self
-        for call in range(count):
-            compute([rows.at(call) for rows in arguments], made)
-            for rows, result in zip(results, made, strict=True):
-                row = rows.at(call)
-                row[:] = row + result if rows.adds else result
-
-
-class InterpretedLoops(CompiledLoops):
-    """Loops for targets that have none: NumPy evaluates them block by block."""
-
-    def __init__(self, unit: Unit) -> None:
-        super().__init__(unit)
-        self.cleared = [not segment.is_filled for segment in unit.segments]
-
-    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
-        """Compute the results at one point, on one thread."""
-        values = evaluate(self._unit.tape, np.concatenate([entry.reshape(-1) for entry in arguments]))
-        for segment, result in zip(self._unit.segments, results, strict=True):
+    def compute(self, arguments: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]) -> None:
+        """Compute one point; see `Kernel.compute`."""
+        values = evaluate(self._tape, np.concatenate([entry.reshape(-1) for entry in arguments]))
+        for segment, result in zip(self.segments, results, strict=True):
+            if not segment.is_filled:
+                result[:] = 0.0
             result[segment.positions] = values[segment.outputs]
-
-
-class LoopKernel(Kernel):
-    """Kernel of loops over the instances of bodies.
-
-    Args:
-        unit: a program over arrays.
-        loops: function that compiles it; see `accumulus.targets.target.Target`.
-        threads: number of threads that may share the instances of one point.
-    """
-
-    def __init__(self, unit: Unit, loops: Callable[[Unit], CompiledLoops], threads: int) -> None:
-        super().__init__(unit)
-        start = time.perf_counter()
-        self._loops, self._threads = loops(unit), threads
-        self.seconds["compile"] = time.perf_counter() - start
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return LoopKernel, (self._unit, type(self._loops), self._threads)
-
-    @property
-    def most_points(self) -> int:
-        """Number of points between two checks for Ctrl-C."""
-        return self._loops.most_points
-
-    @property
-    def fills_lanes(self) -> bool:
-        """True if several points can be computed together, in the lanes of vectors."""
-        return self._loops.fills_lanes
-
-    def threads_for(self, count: int, threads: int) -> int:
-        """Return a thread for each point, up to `threads`, since points take long."""
-        return max(1, min(count, threads, self._loops.most_threads or threads))
-
-    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Return results at one point."""
-        point = self._point(x)
-        results = tuple(
-            np.zeros(segment.length) if cleared else aligned((segment.length,), self.dtype)
-            for segment, cleared in zip(self.segments, self._loops.cleared, strict=True)
-        )
-        self._loops(point, results, self._threads)
-        return results
-
-    def repeat(self, count: int, arguments: Sequence[CallRows], results: Sequence[CallRows]) -> None:
-        """Make calls in turn; see `CompiledLoops.repeat`."""
-        self._loops.repeat(count, arguments, results)
-
-    def point(self) -> Callable[..., Any] | None:
-        """Return a function for fast calls at one point; None if results have to be cleared, which takes longer."""
-        loops, shapes, dtype, threads = self._loops, self.arguments, self.dtype, self._threads
-        if any(loops.cleared):
-            return None
-        count, lengths = len(shapes), [segment.length for segment in self.segments]
-
-        def compute(*arrays: Any) -> Any:
-            results = arrays[count:]
-            if len(results) == len(lengths) + 1 and results[-1] is None:
-                results = results[:-1]
-                if not all(map(is_result, results)) or share_memory(arrays[:count], results):
-                    return NotImplemented
-            if len(results) != len(lengths) or [getattr(each, "size", -1) for each in results] != lengths:
-                return NotImplemented
-            given = []
-            for array, shape in zip(arrays[:count], shapes, strict=True):
-                x = np.array(array, dtype) if _is_number(array) else array
-                if type(x) is not np.ndarray or x.shape != shape:
-                    return NotImplemented
-                if x.dtype != dtype or not (x.flags.c_contiguous and x.flags.aligned):
-                    if x.dtype.kind not in "iuf":
-                        return NotImplemented
-                    x = np.require(x, dtype, ["C", "A"])  # indices, for example
-                given.append(x)
-            loops(given, [result.reshape(-1) for result in results], threads)
-            return None
-
-        def is_result(array: Any) -> bool:
-            return type(array) is np.ndarray and array.dtype == dtype and array.flags.carray
-
-        compiled = loops.point(shapes, threads)
-        if compiled is None:
-            return compute
-
-        def either(*arrays: Any) -> Any:
-            return None if compiled(*arrays) is None else compute(*arrays)
-
-        return either
-
-    def many(self, shared: tuple[bool, ...], transposed: bool) -> Callable[..., Any] | None:
-        """Return a function for batches in C order on one thread; see `Kernel.many`."""
-        if transposed:
-            return None
-        loops, shapes, dtype, leading = self._loops, self.arguments, self.dtype, shared.index(False)
-        lengths = [segment.length for segment in self.segments]
-
-        def fits(array: Any) -> bool:
-            return (
-                type(array) is np.ndarray and array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned
-            )
-
-        def compute(*arrays: Any) -> Any:
-            given = [np.array(x, dtype) if _is_number(x) else x for x in arrays[: len(shapes)]]
-            results = arrays[len(shapes) :]
-            if len(results) != len(lengths) or not (all(map(fits, given)) and all(map(fits, results))):
-                return NotImplemented
-            count = len(given[leading]) if given[leading].ndim else -1
-            for x, shape, same in zip(given, shapes, shared, strict=True):
-                if x.shape != (shape if same else (count, *shape)):
-                    return NotImplemented
-            for array, length in zip(results, lengths, strict=True):
-                if not array.ndim or len(array) != count or array.size != count * length or not array.flags.writeable:
-                    return NotImplemented
-            if share_memory(given, results):
-                return NotImplemented
-            if count:
-                out = [array.reshape(count, length) for array, length in zip(results, lengths, strict=True)]
-                loops.run(Batch(given, out, shared), 0, count)
-            return None
-
-        return compute
-
-    def run(self, batch: Batch, first: int, last: int) -> None:
-        """Compute points of a batch; see `CompiledLoops.run`."""
-        self._loops.run(batch, first, last)
 
 
 def _is_number(x: object) -> bool:

@@ -42,7 +42,7 @@ from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
 from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import Batch, Segment, Shape, SourceKernel, Unit
+from accumulus.targets.kernel import Batch, InterpretedKernel, Segment, Shape, SourceKernel, Unit
 from accumulus.targets.nests import Nest, check_written, nests_of
 from accumulus.targets.schedule import ResultGroup, groups, order
 from accumulus.targets.target import Target
@@ -86,6 +86,8 @@ def numpy_module(unit: Unit, name: str = "f", labels: Comments | None = None) ->
     Raises:
         ArgumentError: if `name` is not a Python identifier.
     """
+    if unit.maps is not None:
+        return _loops(unit, name)
     labels = labels or Comments()
     arrays, parameters = _array_names(unit.segments), function_parameters(unit.shapes, name)
     entries = [f"x{i}" for i in range(unit.tape.inputs)]
@@ -609,11 +611,11 @@ class NumPyKernel(SourceKernel):
         self._function: Callable[..., tuple[NDArray[Any], ...]] = scope["f"]
         self._block = max(64, WORKING_MEMORY // (self.dtype.itemsize * (len(self._tape) + 1)))
 
-    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Compute the results at one point: an array (length,) for each segment, from an array for each argument."""
-        arguments = self._point(x)
+    def compute(self, arguments: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]) -> None:
+        """Compute one point; see `Kernel.compute`."""
         with np.errstate(all="ignore"):
-            return self._function(*arguments)
+            for result, made in zip(results, self._function(*arguments), strict=True):
+                result[:] = made
 
     def run(self, batch: Batch, first: int, last: int) -> None:
         """Compute points first … last-1 of a batch."""
@@ -627,4 +629,6 @@ class NumPyKernel(SourceKernel):
             batch.store(block, results)
 
 
-TARGET: Final = Target(NumPyKernel, numpy_module, comment="#", loop_source=_loops)
+TARGET: Final = Target(
+    lambda unit: NumPyKernel(unit) if unit.maps is None else InterpretedKernel(unit), numpy_module, comment="#"
+)

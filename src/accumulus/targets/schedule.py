@@ -61,9 +61,7 @@ def groups(tape: Tape, segments: Sequence[Segment], width: int) -> list[ResultGr
     """
     plan: list[ResultGroup] = []
     for index, segment in enumerate(segments):
-        reference_at = {
-            position: tape.outputs[output] for output, position in zip(segment.outputs, segment.positions, strict=True)
-        }
+        reference_at = {position: tape.outputs[output] for output, position in segment.pairs()}
         occupied = sorted({position // width for position in reference_at})
         end = 0
         for block in occupied:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,21 +20,10 @@ from accumulus.tape.fusion import fuse
 from accumulus.tape.live import as_written
 from accumulus.tape.moving import expanded
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import (
-    DTYPES,
-    CompiledLoops,
-    InterpretedLoops,
-    Kernel,
-    LongSegment,
-    LoopKernel,
-    Segment,
-    Shape,
-    Unit,
-)
+from accumulus.targets.kernel import DTYPES, Kernel, Segment, Shape, Unit, indices
 
 if TYPE_CHECKING:
     from accumulus.tape.fusion import Map
-    from accumulus.tape.program import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +31,12 @@ class Target:
     """A language or machine that tapes are compiled for.
 
     Args:
-        compile: function that returns the kernel of a checked straight-line program, whose exact operations include
+        compile: function that returns the kernel of a checked program; the exact operations of a straight line include
             all that reach a jump. It raises `CompileError` if that is impossible.
         source: function that returns the source text of such a program; it also takes the name of the function.
         comment: prefix of a comment line in the source.
         dtypes: supported dtypes of points and results.
-        loops: function that compiles a program over arrays.
-        loop_source: function that returns the source text of such a program, as `source`; None if not supported.
+        writes_loops: True if there is source text of loops.
         seconds: estimated time to compile a number of operations.
     """
 
@@ -56,8 +44,7 @@ class Target:
     source: Callable[[Unit, str], str]
     comment: str
     dtypes: tuple[str, ...] = DTYPES
-    loops: Callable[[Unit], CompiledLoops] = InterpretedLoops
-    loop_source: Callable[[Unit, str], str] | None = None
+    writes_loops: bool = True
     seconds: Callable[[int], float] = lambda operations: 2e-5 * operations
 
 
@@ -155,9 +142,12 @@ def compile_tape(
 
 
 def _compiled(unit: Unit, target: str) -> Kernel:
-    """Return the kernel of a straight-line program; operations that reach a jump are rounded separately."""
-    rounded = np.flatnonzero(np.frombuffer(as_written(unit.tape), np.uint8)).tolist()
-    return _checked(unit, target).compile(replace(unit, exact=unit.exact.union(rounded)))
+    """Return the kernel of a program; operations of a straight line that reach a jump are rounded separately."""
+    checked = _checked(unit, target)
+    if unit.maps is None:
+        rounded = np.flatnonzero(np.frombuffer(as_written(unit.tape), np.uint8)).tolist()
+        unit = replace(unit, exact=unit.exact.union(rounded))
+    return checked.compile(unit)
 
 
 def emit_source(
@@ -203,33 +193,32 @@ def _checked(unit: Unit, name: str) -> Target:
     target = target_of(name)
     if unit.dtype not in target.dtypes:
         raise unknown_name("dtype", unit.dtype, target.dtypes)
+    count = len(unit.tape.outputs)
     for segment in unit.segments:
-        for output in segment.outputs:
-            if not 0 <= output < len(unit.tape.outputs):
-                raise ArgumentError(f"a segment names output {output}; the tape has {len(unit.tape.outputs)}")
+        outputs = indices(segment.outputs)
+        wrong = outputs[(outputs < 0) | (outputs >= count)]
+        if len(wrong):
+            raise ArgumentError(f"a segment names output {wrong[0]}; the tape has {count}")
     return target
 
 
 # Code of programs -----------------------------------------------------------------------------------------------------
 
 
-class Compilable:
-    """Program to compile.
+class Code:
+    """A program to compile: operations in a straight line, or loops over the instances of bodies.
 
     Args:
-        tape: its operations or loops; segments refer to its outputs.
-        exact: operations that a target must not fuse with others.
+        tape: its operations, or blocks of them; segments refer to its outputs.
+        exact: operations of a straight line that must be rounded separately.
         maps: for loops, the bodies to compile, in order (`accumulus.tape.fusion`).
 
     Attributes:
-        segment: class of its result arrays.
-        bodies: its bodies to compile, each a tape.
+        bodies: the tapes to compile.
         operations: number of operations of one call, over all instances of loops.
         compiled_operations: number of operations, each body counted once.
         compact: if True, C is written for the smallest machine code.
     """
-
-    segment: ClassVar[type[Segment]]
 
     def __init__(self, tape: Any, exact: Collection[int] = (), maps: Sequence[Map] | None = None) -> None:
         self.tape, self.exact, self.maps, self.compact = tape, frozenset(exact), maps, False
@@ -237,16 +226,24 @@ class Compilable:
         self.operations = Unit(tape, (), maps=maps).operations
         self.compiled_operations = sum(body.operations for body in self.bodies)
 
-    def unit(self, segments: Sequence[Any], arguments: Sequence[Shape], dtype: str, cache: bool = False) -> Unit:
-        """Return the program with its result arrays, and the shapes of its arguments."""
-        return Unit(self.tape, segments, dtype, arguments, self.exact, cache, self.maps, self.compact)
+    @property
+    def has_loops(self) -> bool:
+        """True for loops."""
+        return self.maps is not None
 
-    def expanded(self) -> Compilable:
+    def expanded(self) -> Code:
         """Return the program without calls of loops that can be written as blocks."""
-        return self
+        tape = self.tape if self.maps is None else expanded(self.tape)
+        return self if tape is self.tape else Code(tape, maps=fuse(tape))
 
     def kernel(
-        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, dtype: str, threads: int, cache: bool
+        self,
+        segments: Sequence[Segment],
+        arguments: Sequence[Shape],
+        target: str,
+        dtype: str,
+        threads: int = 1,
+        cache: bool = False,
     ) -> Kernel:
         """Return compiled code; see `accumulus.targets.compile_tape`.
 
@@ -258,50 +255,27 @@ class Compilable:
             threads: number of threads that may share the instances of loops at one point.
             cache: if True, machine code is cached.
         """
-        unit = self.unit(segments, arguments, dtype, cache)
-        return _compiled(unit, target) if self.maps is None else LoopKernel(unit, target_of(target).loops, threads)
+        return _compiled(replace(self.unit(segments, arguments, dtype), cache=cache, threads=threads), target)
 
     def source(
-        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, name: str = "f", *, dtype: str
+        self, segments: Sequence[Segment], arguments: Sequence[Shape], target: str, name: str = "f", *, dtype: str
     ) -> str:
         """Return source text in a target's language, with a function `name`.
 
         Raises:
-            UnknownNameError: for an unknown target.
+            UnknownNameError: for an unknown target, or a dtype that it does not support.
             CompileError: for loops in a language without them.
             ArgumentError: if `name` cannot be the name of a function.
         """
-        unit = self.expanded().unit(segments, arguments, dtype)
-        if self.maps is None:
-            return _checked(unit, target).source(unit, name)
-        write = target_of(target).loop_source
-        if write is None:
-            able = [each for each in languages() if target_of(each).loop_source is not None]
+        if self.has_loops and not target_of(target).writes_loops:
+            able = [each for each in languages() if target_of(each).writes_loops]
             raise CompileError(
                 f"a program of loops over long arrays has no source in {target!r}; expected one of {', '.join(able)}, "
                 "or give exact_order=True for a program without loops"
             )
-        return write(unit, name)
+        unit = self.expanded().unit(segments, arguments, dtype)
+        return _checked(unit, target).source(unit, name)
 
-
-class StraightLine(Compilable):
-    """A straight-line program; its `exact` operations are rounded separately."""
-
-    segment = Segment
-
-    def __init__(self, tape: Tape, exact: Collection[int] = ()) -> None:
-        super().__init__(tape, exact)
-
-
-class LoopNest(Compilable):
-    """Loops over the instances of fused bodies."""
-
-    segment = LongSegment
-
-    def __init__(self, tape: Program, maps: Sequence[Map]) -> None:
-        super().__init__(tape, maps=maps)
-
-    def expanded(self) -> LoopNest:
-        """Return the program with blocks in place of calls of loops."""
-        tape = expanded(self.tape)
-        return self if tape is self.tape else LoopNest(tape, fuse(tape))
+    def unit(self, segments: Sequence[Segment], arguments: Sequence[Shape], dtype: str) -> Unit:
+        """Return the program with its result arrays, and the shapes of its arguments."""
+        return Unit(self.tape, segments, dtype, arguments, self.exact, maps=self.maps, compact=self.compact)

@@ -100,7 +100,7 @@ class Result(ArrayParameter):
     """
 
     def __init__(self, name: str, segment: Segment) -> None:
-        pairs = sorted(zip(segment.positions, segment.outputs, strict=True))
+        pairs = sorted((position, output) for output, position in segment.pairs())
         super().__init__(name, (segment.length,))
         self.positions, self.outputs = [position for position, _ in pairs], [output for _, output in pairs]
         self.whole = len(pairs) * SPARSE >= segment.length

@@ -21,7 +21,7 @@ from accumulus.targets.c.c_expressions import Mathematics, WrittenBody
 from accumulus.targets.c.c_header import Result
 from accumulus.targets.kernel import Segment
 from accumulus.targets.schedule import ResultGroup, groups, order
-from accumulus.targets.target import Compilable
+from accumulus.targets.target import Code
 
 #: Largest number of arguments of an operation in a table: more make every row longer, fewer write out bodies that could
 #: be tables.
@@ -107,7 +107,7 @@ def written_size(body: Tape) -> int:
     return WRITTEN * (body.operations + len(body.outputs))
 
 
-def code_size(code: Compilable) -> int:
+def code_size(code: Code) -> int:
     """Return the approximate number of bytes of machine code and constant data of compact C."""
     if code.maps is None:
         return _smallest_size(code.tape)

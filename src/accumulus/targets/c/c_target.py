@@ -26,7 +26,7 @@ from accumulus.deadline import interruptible
 from accumulus.errors import CompileError
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_source import CSource
-from accumulus.targets.kernel import Batch, CompiledLoops, Floats, SourceKernel, Unit, reused
+from accumulus.targets.kernel import Batch, Floats, SourceKernel, reused
 from accumulus.targets.target import Target
 
 
@@ -50,12 +50,9 @@ class CKernel(SourceKernel):
         self._all = self._library.function("f_batch")
         self._all.argtypes = [ctypes.c_size_t] + [ctypes.c_void_p] * arrays
 
-    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Compute the results at one point: an array (length,) for each segment, from an array for each argument."""
-        arguments = self._point(x)
-        out = tuple(np.empty(segment.length, self.dtype) for segment in self.segments)
-        self._one(*map(_address, (*arguments, *out)))
-        return out
+    def compute(self, arguments: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]) -> None:
+        """Compute one point; see `Kernel.compute`."""
+        self._one(*map(_address, (*arguments, *results)))
 
     def run(self, batch: Batch, first: int, last: int) -> None:
         """Compute points first … last-1 of a batch."""
@@ -82,26 +79,30 @@ def _address(array: NDArray[Any]) -> int:
 # Programs over arrays -------------------------------------------------------------------------------------------------
 
 
-class CLoops(CompiledLoops):
-    """Compiled loops of C, which clear the result arrays that need it.
+class CLoops(SourceKernel):
+    """Kernel of loops in C, which clear the result arrays that need it.
 
     Raises:
         CompileError: if there is no C compiler, or compilation fails.
     """
 
-    def __init__(self, unit: Unit) -> None:
-        super().__init__(unit)
-        written = LoopSource(unit)
+    fewest_points = 1
+
+    def _emit(self) -> str:
+        written = LoopSource(self._unit)
         self._work = written.work
-        self._library = Loaded(written.text)
+        return written.text
+
+    def _compile(self) -> None:
+        self._library = Loaded(self.source)
         self._one = self._library.function("f")
-        self._one.argtypes = [ctypes.c_void_p] * (len(unit.shapes) + len(unit.segments) + 1)
+        self._one.argtypes = [ctypes.c_void_p] * (len(self.arguments) + len(self.segments) + 1)
         self._idle: list[Floats] = []
 
-    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
-        """Compute one point on one thread; see `accumulus.targets.kernel.CompiledLoops`."""
+    def compute(self, arguments: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]) -> None:
+        """Compute one point on one thread; see `Kernel.compute`."""
         work = reused(self._idle, lambda: np.empty(self._work))
-        self._one(*(array.__array_interface__["data"][0] for array in (*arguments, *results, work)))
+        self._one(*map(_address, (*arguments, *results, work)))
         self._idle.append(work)
 
 
@@ -111,11 +112,9 @@ class CLoops(CompiledLoops):
 COMPILING: Final = 1.8e-3
 
 TARGET: Final = Target(
-    CKernel,
-    lambda unit, name: CSource(unit, name).text,
+    lambda unit: CKernel(unit) if unit.maps is None else CLoops(unit),
+    lambda unit, name: (CSource if unit.maps is None else LoopSource)(unit, name).text,
     comment="//",
-    loops=CLoops,
-    loop_source=lambda unit, name: LoopSource(unit, name).text,
     seconds=lambda operations: COMPILING * operations,
 )
 

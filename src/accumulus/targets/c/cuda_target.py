@@ -7,6 +7,7 @@ for the results, calls with arrays on the GPU do not.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import CompileError
 from accumulus.targets.c.cuda_source import BLOCK, CudaLoopSource, CudaSource
-from accumulus.targets.kernel import Batch, CompiledLoops, Floats, Kernel, SourceKernel, Unit
+from accumulus.targets.kernel import Batch, SourceKernel, Unit
 from accumulus.targets.target import Target
 
 #: Most bytes of a work space in local memory, of which CUDA allows twice as many, and the fraction 1/n of free memory
@@ -170,63 +171,47 @@ class OnDevice:
 
 
 class CudaKernel(SourceKernel):
-    """Kernel on the GPU for a program without loops; CuPy caches its code."""
+    """Kernel on the GPU, a thread for each point; CuPy caches its code.
+
+    Attributes:
+        device: the same for arrays on the GPU.
+    """
+
+    #: Threads of the CPU: one waits for the GPU.
+    most_threads = 1
 
     def _emit(self) -> str:
-        return CudaSource(self._unit).text
+        if self._unit.maps is None:
+            return CudaSource(self._unit).text
+        written = CudaLoopSource(self._unit)
+        self._work = written.work
+        return written.text
 
     def _compile(self) -> None:
-        self.device = OnDevice(self.source, self._unit)
+        if self._unit.maps is None:
+            self.device = OnDevice(self.source, self._unit)
+        else:
+            self.device = OnDevice(self.source, self._unit, work=self._work, takes_columns=False)
 
-    def threads_for(self, count: int, threads: int) -> int:
-        """Return 1: one thread waits for the GPU."""
-        return 1
+    @property
+    def most_points(self) -> int:
+        """Number of points of a launch: all, since nothing is checked while the GPU runs."""
+        return sys.maxsize
 
-    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Compute the results at one point: an array (length,) for each segment, from an array for each argument."""
-        out = tuple(np.empty((1, segment.length), self.dtype) for segment in self.segments)
-        self.device.run(Batch(self._point(x), out, (True,) * len(x)), 0, 1)
-        return tuple(array[0] for array in out)
+    def compute(self, arguments: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]) -> None:
+        """Compute one point, on one thread of the GPU; see `Kernel.compute`."""
+        out = [result.reshape(1, -1) for result in results]
+        self.device.run(Batch(arguments, out, (True,) * len(arguments)), 0, 1)
 
     def run(self, batch: Batch, first: int, last: int) -> None:
         """Compute points first … last-1 of a batch."""
         self.device.run(batch, first, last)
 
 
-class CudaLoops(CompiledLoops):
-    """Loops over arrays on the GPU, which clear the result arrays that need it."""
-
-    #: Threads of the CPU: one waits for the GPU.
-    most_threads = 1
-
-    def __init__(self, unit: Unit) -> None:
-        super().__init__(unit)
-        source = CudaLoopSource(unit)
-        self.device = OnDevice(source.text, unit, work=source.work, takes_columns=False)
-
-    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
-        """Compute one point, on one thread of the GPU; see `accumulus.targets.kernel.CompiledLoops`."""
-        out = [result.reshape(1, -1) for result in results]
-        self.device.run(Batch(arguments, out, (True,) * len(arguments)), 0, 1)
-
-    def run(self, batch: Batch, first: int, last: int) -> None:
-        """Compute points of a batch, with a thread of the GPU for each."""
-        self.device.run(batch, first, last)
-
-
-def device_of(kernel: Kernel) -> OnDevice:
-    """Return the device program of a kernel of this target."""
-    owner: Any = kernel if isinstance(kernel, CudaKernel) else vars(kernel)["_loops"]
-    device: OnDevice = owner.device
-    return device
-
-
 TARGET: Final = Target(
     CudaKernel,
-    lambda unit, name: CudaSource(unit, name).text,
+    lambda unit, name: (CudaSource if unit.maps is None else CudaLoopSource)(unit, name).text,
     comment="//",
-    loops=CudaLoops,
-    loop_source=lambda unit, name: CudaLoopSource(unit, name).text,
     # NVRTC 12.9, for recurrences of 864 to 65,000 operations
     seconds=lambda operations: 4e-4 * operations + 2e-8 * operations**2,
 )

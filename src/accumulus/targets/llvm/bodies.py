@@ -18,7 +18,7 @@ from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape, to_bytes
 from accumulus.targets.llvm.host import compile_modules, host
 from accumulus.targets.llvm.instructions import Functions, Instructions
-from accumulus.targets.llvm.library import Code, Library, load_code, objects, store_code, version
+from accumulus.targets.llvm.library import Library, MachineCode, load_code, objects, store_code, version
 from accumulus.targets.llvm.module import Text
 from accumulus.targets.llvm.products import PRODUCTS, product_functions
 from accumulus.targets.llvm.rows import (
@@ -547,7 +547,7 @@ def library_of(
     if code is None:
         loops = {body.name: loop(body, functions) for body in bodies}
         images = compile_modules(Text([*functions.text(), *declarations], loops, [*sums, *driver()]).modules())
-        code = Code(images, tuple(sorted(functions.imported)), {})
+        code = MachineCode(images, tuple(sorted(functions.imported)), {})
         if cache:
             store_code(key, code)
     return Library(code, [*(body.name for body in bodies), *names, DRIVER], objects(np.dtype(float)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final
@@ -27,10 +27,10 @@ from accumulus.tape.operations import INPUT, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 from accumulus.targets.compiled.slots_kernel import SlotsState
-from accumulus.targets.kernel import Batch, Kernel, Unit, aligned
+from accumulus.targets.kernel import Batch, Kernel, Unit, aligned, indices
 from accumulus.targets.llvm.host import compile_ir, host
 from accumulus.targets.llvm.instructions import Functions, Instructions
-from accumulus.targets.llvm.library import Code, Library, load_code, objects, store_code, version
+from accumulus.targets.llvm.library import Library, MachineCode, load_code, objects, store_code, version
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.module import in_module, runs_in_one_lane
 from accumulus.targets.llvm.vectors import Vectors, unless, when
@@ -58,7 +58,7 @@ class BytecodeKernel(Kernel):
         self._constants = np.array(tape.constants, self.dtype)
         outputs = slots(np.array(tape.outputs, np.int64))
         self._results = [
-            (outputs[np.array(s.outputs, np.intp)], np.array(s.positions, np.intp), s.length) for s in self.segments
+            (outputs[indices(each.outputs)], indices(each.positions), each.length) for each in self.segments
         ]
         self.lanes = host().vector_bytes // self.dtype.itemsize
         #: Number of lanes for a single point: one if that gives the same bits as more.
@@ -72,17 +72,18 @@ class BytecodeKernel(Kernel):
         self._compiled: Kernel | None = None
         self._lock = Lock()
 
-    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Compute the results at one point."""
+    def compute(self, arguments: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]) -> None:
+        """Compute one point; see `Kernel.compute`."""
         if self._compiled is not None:
-            return self._compiled(*x)
-        inputs = np.concatenate([entry.reshape(-1) for entry in self._point(x)])
+            self._compiled.compute(arguments, results)
+            return
+        inputs = np.concatenate([entry.reshape(-1) for entry in arguments])
         values = self._run(np.repeat(inputs.reshape(-1, 1), self._single, axis=1))
-        out = tuple(np.zeros(length, self.dtype) for _, _, length in self._results)
-        for array, (slots, positions, _) in zip(out, self._results, strict=True):
+        for array, (slots, positions, length) in zip(results, self._results, strict=True):
+            if len(positions) < length:
+                array[:] = 0
             array[positions] = values[slots, 0]
         self._idle[self._single].append(values)
-        return out
 
     def run(self, batch: Batch, first: int, last: int) -> None:
         """Compute points first … last-1 of a batch, a vector of points at a time."""
@@ -245,7 +246,7 @@ def _interpreter(lanes: int, dtype: str, special: tuple[int, ...], cached: bool)
     code = load_code(key) if cached else None
     if code is None:
         lines, functions = _text(lanes, dtype, special)
-        code = Code(((compile_ir(in_module(lines)), ()),), tuple(sorted(functions.imported)), {})
+        code = MachineCode(((compile_ir(in_module(lines)), ()),), tuple(sorted(functions.imported)), {})
         if cached:
             store_code(key, code)
     library = Library(code, ["run"], objects(np.dtype(dtype)))

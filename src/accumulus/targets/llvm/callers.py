@@ -19,7 +19,7 @@ from math import prod
 from typing import Final
 
 from accumulus.targets.kernel import Shape
-from accumulus.targets.llvm.library import Code, Library
+from accumulus.targets.llvm.library import Library, MachineCode
 from accumulus.targets.llvm.vectors import when
 
 # Functions of C -------------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def callback(
         kind.failed,
         "}",
     ]
-    return Library(Code(((compile_ir(in_module(lines)), ()),), (), {}), ("callback",), {})
+    return Library(MachineCode(((compile_ir(in_module(lines)), ()),), (), {}), ("callback",), {})
 
 
 # Functions that XLA calls on the CPU ----------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def handler(arguments: int, results: int, counted: int) -> int:
     from accumulus.targets.llvm.module import in_module
 
     image = compile_ir(in_module([_POINTS, *_handler(arguments, results, counted)]))
-    library = Library(Code(((image, ()),), (), {}), ("handler",), {})
+    library = Library(MachineCode(((image, ()),), (), {}), ("handler",), {})
     _KEPT.append(library)
     return library.addresses["handler"]
 

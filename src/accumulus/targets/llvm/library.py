@@ -31,7 +31,7 @@ from accumulus.cache import digest_of_parts, processor
 from accumulus.errors import CompileError
 from accumulus.native.linker import Linked, UnknownObjectError, is_supported
 from accumulus.tape.tape import to_bytes
-from accumulus.targets.kernel import Unit
+from accumulus.targets.kernel import Unit, indices
 from accumulus.targets.llvm.scipy_functions import addresses
 
 # Python objects and functions -----------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ Image = tuple[bytes, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class MachineCode:
     """Compiled code before linking."""
 
     images: tuple[Image, ...]  # object files, each with the names of functions that are exported or called by the last
@@ -161,7 +161,7 @@ class Code:
         return b"".join([head, b"\n", *contents, *(table.tobytes() for table in self.tables.values())])
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> Code:
+    def from_bytes(cls, content: bytes) -> MachineCode:
         """Return the code whose `to_bytes` returned this content."""
         text, _, rest = content.partition(b"\n")
         head = json.loads(text)
@@ -194,7 +194,7 @@ class Library:
 
     __slots__ = ("__weakref__", "_linked", "_tables", "addresses")
 
-    def __init__(self, code: Code, exports: Sequence[str], objects: Mapping[str, int]) -> None:
+    def __init__(self, code: MachineCode, exports: Sequence[str], objects: Mapping[str, int]) -> None:
         imports = {name: objects[name] for name in code.imports if name in objects}
         imports |= {name: table.ctypes.data for name, table in code.tables.items()} | addresses(code.imports)
         self._tables = code.tables  # the code may read them as long as it lives
@@ -229,7 +229,7 @@ def code_key(unit: Unit, changes: Mapping[str, object]) -> str:
             version(),
             to_bytes(unit.tape),
             *(
-                bytes(array("q", positions))
+                indices(positions).astype(np.int64).tobytes()
                 for segment in unit.segments
                 for positions in (segment.outputs, segment.positions)
             ),
@@ -239,16 +239,16 @@ def code_key(unit: Unit, changes: Mapping[str, object]) -> str:
     )
 
 
-def load_code(key: str) -> Code | None:
+def load_code(key: str) -> MachineCode | None:
     """Return the code in the cache under a key; None if there is none."""
     content = cache.fetch("programs", key)
     try:
-        return None if content is None else Code.from_bytes(content)
+        return None if content is None else MachineCode.from_bytes(content)
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def store_code(key: str, code: Code) -> None:
+def store_code(key: str, code: MachineCode) -> None:
     """Store code in the cache, if the cache can be used."""
     cache.store("programs", key, code.to_bytes())
 

@@ -27,8 +27,8 @@ from accumulus.targets.llvm.library import (
     LOOPS,
     POINTS,
     UNPACK,
-    Code,
     Library,
+    MachineCode,
     builtin,
     check_supported,
     code_key,
@@ -49,7 +49,7 @@ _LOADED: Final[dict[str, Library]] = {}
 _LOCK: Final = Lock()
 
 
-def needs_from_outside(code: Code, dtype: np.dtype[Any]) -> dict[str, int]:
+def needs_from_outside(code: MachineCode, dtype: np.dtype[Any]) -> dict[str, int]:
     """Return addresses of imports, for code of a dtype, that are not in a library of this process.
 
     Raises:
@@ -78,11 +78,11 @@ def shared_library(dtype: np.dtype[Any]) -> Library:
         return _LOADED[name]
 
 
-def _linked(code: Code, dtype: np.dtype[Any]) -> Library:
+def _linked(code: MachineCode, dtype: np.dtype[Any]) -> Library:
     return Library(code, code.exports, objects(dtype))
 
 
-def _compiled(dtype: np.dtype[Any]) -> Code:
+def _compiled(dtype: np.dtype[Any]) -> MachineCode:
     from accumulus.targets.llvm.entry_points import unpacking
     from accumulus.targets.llvm.host import compile_ir
     from accumulus.targets.llvm.instructions import Functions
@@ -98,7 +98,7 @@ def _compiled(dtype: np.dtype[Any]) -> Code:
     text = functions.text(visible=True)
     lines, names = unpacking(dtype.itemsize)
     image = compile_ir(in_module([*text, *lines]))
-    return Code(((image, ()),), (*sorted(functions.imported), *names), {}, tuple(exports))
+    return MachineCode(((image, ()),), (*sorted(functions.imported), *names), {}, tuple(exports))
 
 
 # The kernel -----------------------------------------------------------------------------------------------------------
@@ -193,8 +193,12 @@ class LLVMKernel(Kernel):
         compute = self.point()
         out = tuple([np.empty(length, self.dtype) for length in self._lengths])
         if compute(*x, *out) is NotImplemented:
-            compute(*[_plain(entry, self.dtype) for entry in self._point(x)], *out)
+            self.compute(self._point(x), out)
         return out
+
+    def compute(self, arguments: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]) -> None:
+        """Compute one point; see `Kernel.compute`."""
+        self.point()(*[_plain(entry, self.dtype) for entry in arguments], *results)
 
     def _compile_one_point(self) -> Callable[..., Any]:
         changes = {"lanes": 1, "critical_path": False, "offsets": (), "single": True}
@@ -320,7 +324,7 @@ class LLVMKernel(Kernel):
         emitted = module(self._unit, replace(suited, **changes))
         middle = time.perf_counter()
         images = compile_modules(emitted.text.modules(), quick=emitted.is_short)
-        code = Code(images, emitted.imports, emitted.tables)
+        code = MachineCode(images, emitted.imports, emitted.tables)
         library = Library(code, exports, needs_from_outside(code, self.dtype))
         self.seconds["emit"] += middle - start
         self.seconds["compile"] += time.perf_counter() - middle

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from accumulus.targets.kernel import CompiledLoops, Kernel, Unit
+from accumulus.targets.kernel import Kernel, Unit
 from accumulus.targets.llvm.library import check_supported
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.schedule import width
@@ -23,7 +23,7 @@ LONGEST_STRAIGHT_LINE, LONGEST_LOOPS = 100_000, 1_000_000
 WIDTH_OF_LOOPS: Final = 64
 
 
-def llvm_source(unit: Unit, name: str) -> str:
+def _source(unit: Unit, name: str) -> str:
     """Return the LLVM IR that a kernel compiles for C-ordered batches; `name` does not occur in it."""
     from accumulus.targets.llvm.module import module, tune
 
@@ -32,16 +32,14 @@ def llvm_source(unit: Unit, name: str) -> str:
     return str(module(unit, replace(suited, exact=suited.exact.union(unit.exact))).text)
 
 
-def _loops(unit: Unit) -> CompiledLoops:
-    from accumulus.targets.llvm.maps import LLVMLoops
-
-    return LLVMLoops(unit)
-
-
 def _compile(unit: Unit) -> Kernel:
     """Return compiled code, or a table of operations if compiling would take long."""
     check_supported()
     tape = unit.tape
+    if unit.maps is not None:
+        from accumulus.targets.llvm.maps import LLVMLoops
+
+        return LLVMLoops(unit)
     if tape.operations > LONGEST_STRAIGHT_LINE and (tape.operations > LONGEST_LOOPS or width(tape) < WIDTH_OF_LOOPS):
         from accumulus.targets.llvm.bytecode import BytecodeKernel
 
@@ -54,4 +52,4 @@ def _seconds(operations: int) -> float:
     return operations * (8e-5 if operations <= LONGEST_STRAIGHT_LINE else 5e-6)
 
 
-TARGET: Final = Target(_compile, llvm_source, comment=";", loops=_loops, seconds=_seconds)
+TARGET: Final = Target(_compile, _source, comment=";", writes_loops=False, seconds=_seconds)

@@ -33,7 +33,17 @@ from numpy.typing import NDArray
 from accumulus.tape.columns import Range
 from accumulus.tape.operations import SECONDS
 from accumulus.tape.sparse_systems import SparseMatrix
-from accumulus.targets.kernel import SLICE, Batch, CallRows, CompiledLoops, Floats, Shape, Unit, aligned, pool, reused
+from accumulus.targets.kernel import (
+    MINIMUM_WORK,
+    Batch,
+    CallRows,
+    Floats,
+    Kernel,
+    Unit,
+    aligned,
+    pool,
+    reused,
+)
 from accumulus.targets.llvm.bodies import APART, DRIVER, REPEAT, compile_loops, compiled_for_points, repeating
 from accumulus.targets.llvm.entry_points import STATE, unpacking_table
 from accumulus.targets.llvm.host import host
@@ -70,8 +80,8 @@ MOST_TOGETHER: Final = 1024
 LANES, LANES_AN_OPERATION, CALL = 1e-2, 1e-4, 1e-5
 
 
-class LLVMLoops(CompiledLoops):
-    """A program over arrays as machine code: for one point, and for points in lanes once many were computed.
+class LLVMLoops(Kernel):
+    """Kernel of loops in machine code: for one point, and for points in lanes once many were computed.
 
     Raises:
         SizeError: if there are too many numbers between loops.
@@ -79,8 +89,11 @@ class LLVMLoops(CompiledLoops):
 
     def __init__(self, unit: Unit) -> None:
         super().__init__(unit)
+        start = time.perf_counter()
         self._lowered = Steps(unit)
-        self._steps, self._layout, self.cleared = self._lowered.every, self._lowered.layout, self._lowered.cleared
+        self._steps, self._layout = self._lowered.every, self._lowered.layout
+        #: For each result array, True if it has to hold zeros before a call.
+        self._cleared = self._lowered.cleared
         self._lanes = host().vector_bytes // 8
         # functions of vectors, and of one lane for parts with fewer instances than a vector has lanes
         self._libraries: dict[bool, Library] = {}
@@ -109,37 +122,58 @@ class LLVMLoops(CompiledLoops):
         self._library: Library | None = None
         self._compiling = threading.Lock()
         self._pays_in_lanes: bool | None = None
+        self.seconds["compile"] = time.perf_counter() - start
 
     # Calls -------------------------------------------------------------------------------------------------------
 
-    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
-        """Compute one point; see `accumulus.targets.kernel.CompiledLoops`."""
-        self._compute_arrays(arguments, results, threads, 1)
+    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Compute the results at one point; see `Kernel`."""
+        results = tuple(
+            np.zeros(length) if cleared else aligned((length,), self.dtype)
+            for length, cleared in zip(self._lengths, self._cleared, strict=True)
+        )
+        self._compute_arrays(self._point(x), results, self._unit.threads, 1)
+        return results
+
+    def compute(self, arguments: Sequence[Floats], results: Sequence[Floats]) -> None:
+        """Compute one point; see `Kernel.compute`."""
+        for result, cleared in zip(results, self._cleared, strict=True):
+            if cleared:
+                result[:] = 0.0
+        self._compute_arrays(arguments, results, self._unit.threads, 1)
 
     def in_lanes(self, arguments: Sequence[Floats], results: Sequence[Floats]) -> None:
-        """Compute points in lanes; see `accumulus.targets.kernel.CompiledLoops`."""
+        """Compute points in lanes; see `Kernel.in_lanes`."""
         self._compute_arrays(arguments, results, 1, self._lanes)
 
-    def point(self, shapes: Sequence[Shape], threads: int) -> Callable[..., Any] | None:
-        """Return a compiled function for one point; see `accumulus.targets.kernel.CompiledLoops`."""
-        entry = self._entry_for(shapes, threads)
-        return None if entry is None else entry.point
+    def point(self) -> Callable[..., Any]:
+        """Return a function for calls at one point, compiled if the workspace is small; see `Kernel.point`."""
+        compute, entry = super().point(), self._entry_for(self._unit.threads)
+        if entry is None:
+            return compute
+        compiled = entry.point
 
-    def _entry_for(self, shapes: Sequence[Shape], threads: int) -> _Entry | None:
+        def either(*arrays: Any) -> Any:
+            return None if compiled(*arrays) is None else compute(*arrays)
+
+        return either
+
+    def _entry_for(self, threads: int) -> _Entry | None:
         if threads not in self._compiled:
-            self._compiled[threads] = self._entry(shapes, threads)
+            self._compiled[threads] = self._entry(threads)
         return self._compiled[threads]
 
-    def _entry(self, shapes: Sequence[Shape], threads: int) -> _Entry | None:
+    def _entry(self, threads: int) -> _Entry | None:
         """Return compiled functions for one point and for many, with a workspace of their own, if that is small."""
-        if self._products or any(self.cleared) or 8 * self._layout.size > MOST_OF_ENTRY:
+        shapes = self.arguments
+        if self._products or any(self._cleared) or 8 * self._layout.size > MOST_OF_ENTRY:
             return None
         workspace = self._workspace(1)
         stages = workspace.stages(self, threads)
         if len(stages) != 1 or stages[0][2]:
             return None
         ((calls, rows, _),) = stages
-        signature = Signature(tuple(shapes), (False,) * len(shapes), tuple(self._lengths), 8)
+        signature = Signature(shapes, (False,) * len(shapes), tuple(self._lengths), 8)
         table = np.array(unpacking_table(signature), np.int64)
         sizes = np.array([math.prod(shape) for shape in shapes], np.int64)
         returned = [(index, len(shapes) + segment, offset) for index, segment, offset in workspace.returned]
@@ -200,14 +234,14 @@ class LLVMLoops(CompiledLoops):
         return reused(self._idle[lanes], lambda: self._workspace(lanes))
 
     def repeat(self, count: int, arguments: Sequence[CallRows], results: Sequence[CallRows]) -> None:
-        """Make calls in turn; see `accumulus.targets.kernel.CompiledLoops`."""
+        """Make calls in turn; see `Kernel.repeat`."""
         if self._products:
             super().repeat(count, arguments, results)
             return
         lanes = arguments[0].array.shape[2] if arguments[0].points else 1
         workspace = self._reused(lanes)
         sizes = [rows.array.shape[1] for rows in arguments]
-        cleared = self.cleared
+        cleared = self._cleared
         if True in cleared:
             cleared = [is_cleared and not rows.zeroed for rows, is_cleared in zip(results, cleared, strict=True)]
         key = (lanes, *sizes, *cleared)
@@ -489,19 +523,19 @@ class LLVMLoops(CompiledLoops):
         numbers = self._layout.size + sum(self._lengths) + sum(getattr(each, "numbers_kept", 0) for each in called)
         return 8 * self._lanes * numbers <= MOST_IN_LANES
 
-    @cached_property
-    def _seconds(self) -> float:
-        """Approximate seconds of a call."""
-        called = [getattr(self._steps[k].nest.opaque, "operations", 0) for k in self._products]
-        return CALL + sum(step.seconds for step in self._steps) + SECONDS * sum(called)
+    @property
+    def fewest_points(self) -> int:  # type: ignore[override]
+        """Number of points of which a thread computes a multiple: vectors of them, if they fill lanes."""
+        return self._lanes if self.fills_lanes else 1
 
     @cached_property
-    def most_points(self) -> int:  # type: ignore[override]
-        """Number of points between two checks for Ctrl-C."""
-        return max(1, int(SLICE / self._seconds / self._lanes)) * self._lanes
+    def point_seconds(self) -> float:
+        """Approximate seconds of a call; functions of unknown length take long enough for threads."""
+        called = [getattr(self._steps[k].nest.opaque, "operations", MINIMUM_WORK / SECONDS) for k in self._products]
+        return float(CALL + sum(step.seconds for step in self._steps) + SECONDS * sum(called))
 
     def run(self, batch: Batch, first: int, last: int) -> None:
-        """Compute points of a batch; see `accumulus.targets.kernel.CompiledLoops`."""
+        """Compute points of a batch; see `Kernel.run`."""
         lanes = self._lanes
         together = {k for k in self._products if batch.points >= self._points_together(k)}
         if together:
@@ -614,13 +648,11 @@ class LLVMLoops(CompiledLoops):
         if self._products or batch.transposed:
             super().run(batch, first, last)
             return
-        entry = self._entry_for(
-            [x.shape if same else x.shape[1:] for x, same in zip(batch.X, batch.shared, strict=True)], 1
-        )
+        entry = self._entry_for(1)
         if entry is not None and entry.run(batch, first, last):
             return
         if not batch.zeroed:
-            for array, cleared in zip(batch.out, self.cleared, strict=True):
+            for array, cleared in zip(batch.out, self._cleared, strict=True):
                 if cleared:
                     array[first:last] = 0.0
         arguments = [

@@ -191,7 +191,7 @@ def tune(
         few = Variant(lanes, dtype, transposed)
         return few if len(live) > LONGEST_ORDERED else _by_registers(tape, segments, few)
     chain, called = _chain(tape, live)
-    moved = tape.inputs + sum(len(segment.outputs) for segment in segments)
+    moved = tape.inputs + sum(segment.count for segment in segments)
     work = time_of(tape) / 2
     shuffles = (lanes.bit_length() - 1) * moved / 2
     stores = sum(segment.length for segment in segments)
@@ -473,12 +473,12 @@ def _call(function: str, pointers: Iterable[str], *arguments: str) -> str:
 
 def _cleared(segments: Sequence[Segment], variant: Variant) -> list[str]:
     """Return instructions that clear the result arrays of a block; none if that does not pay."""
-    if by_tables(segments) or sum(segment.length - len(segment.positions) for segment in segments) < WORTH_CLEARING:
+    if by_tables(segments) or sum(segment.length - segment.count for segment in segments) < WORTH_CLEARING:
         return []
     return [
         f"call void @llvm.memset.p0.i64(ptr %o{k}, i8 0, i64 {variant.lanes * segment.length * variant.size}, i1 false)"
         for k, segment in enumerate(segments)
-        if len(segment.positions) < segment.length
+        if segment.count < segment.length
     ]
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import Segment
+from accumulus.targets.kernel import Segment, indices
 from accumulus.targets.llvm.instructions import Functions, Instructions
 from accumulus.targets.llvm.vectors import ATTRIBUTES, POISON, Layout, Signature, Vectors, again
 from accumulus.targets.schedule import PRODUCT_MINUS, TAKEN, WITHOUT_PRODUCT, ResultGroup, Runs
@@ -69,7 +69,7 @@ def by_tables(segments: Sequence[Segment]) -> bool:
     """Return True if a program has too many separate results to store without tables."""
     count = 0
     for segment in segments:
-        occupied = np.sort(np.array(segment.positions, np.int64))
+        occupied = np.sort(indices(segment.positions))
         gaps = np.diff(occupied, prepend=-1, append=segment.length) - 1
         count += len(occupied) + int(gaps[gaps < SHORT_RUN].sum())
     return count > LARGEST_WRITTEN_OUT
@@ -81,9 +81,9 @@ def result_sources(tape: Tape, segments: Sequence[Segment]) -> tuple[list[Result
     constants = np.array(tape.constants, np.float64)
     arrays = []
     for segment in segments:
-        positions = np.array(segment.positions, np.int64)
+        positions = indices(segment.positions)
         ascending = np.argsort(positions)
-        arrays.append((positions[ascending], outputs[np.array(segment.outputs, np.int64)][ascending]))
+        arrays.append((positions[ascending], outputs[segment.outputs][ascending]))
     every = np.concatenate([np.empty(0, np.int64), *(references for _, references in arrays)])
     distinct, first = np.unique(every[every >= 0], return_index=True)
     in_turn = np.argsort(first)
