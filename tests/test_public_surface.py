@@ -19,7 +19,6 @@ import accumulus as acc
 from accumulus import errors
 from accumulus.methods import METHODS
 from accumulus.show.report import Report
-from accumulus.show.structure import StructureReport
 from accumulus.tape.matrices import MatrixOperations
 
 #: Methods of a program that only front ends call, with operands of their own kinds.
@@ -48,7 +47,7 @@ def public_functions(owner: Any) -> Iterator[tuple[Any, Callable[..., Any]]]:
 def surface() -> dict[str, tuple[Any, Callable[..., Any]]]:
     """Return all public functions and methods by name, with their class or module."""
     results: dict[str, tuple[Any, Callable[..., Any]]] = {}
-    for public in [*(getattr(acc, name) for name in acc.__all__ if name != "errors"), Report, StructureReport, Program]:
+    for public in [*(getattr(acc, name) for name in acc.__all__ if name != "errors"), Report, Program]:
         is_function = not (inspect.isclass(public) or inspect.ismodule(public))
         for owner, function in [(acc, public)] if is_function else public_functions(public):
             if owner not in (Program, MatrixOperations) or function.__name__ not in OF_FRONT_ENDS:

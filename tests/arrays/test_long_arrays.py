@@ -19,7 +19,7 @@ import accumulus as acc
 from accumulus.arrays import jacobian as arrays_jacobian
 from accumulus.programs import lowering
 from accumulus.programs.compiled_program import CompiledProgram
-from accumulus.show.structure import lines_text
+from accumulus.show.bodies import lines_text
 from accumulus.tape import prices
 from accumulus.tape import program as sizes
 from accumulus.tape import segments as segment_sizes

@@ -29,7 +29,8 @@ def computed(target, tape, maps, point):
     count = len(tape.outputs)
     result = np.full(count, np.nan)
     segment = Segment(count, slice(0, count), slice(0, count))
-    target_of(target).loops(Unit(tape, [segment], arguments=((tape.inputs,),), maps=maps))([point], [result], 1)
+    unit = Unit(tape, [segment], arguments=((tape.inputs,),), maps=maps)
+    target_of(target).compile(unit).compute([point], [result])
     return result
 
 

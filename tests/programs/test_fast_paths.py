@@ -11,7 +11,7 @@ import accumulus as acc
 from accumulus.errors import AccumulusError, ArgumentError, CaseError
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivative import Derivative
-from accumulus.programs.forms import FormedProgram
+from accumulus.programs.forms import Forms
 from accumulus.targets.llvm import llvm_kernel
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "cache": False}
@@ -127,7 +127,7 @@ def slow(monkeypatch):
         (CompiledProgram, "batch_along"),
         (CompiledProgram, "into"),
         (CompiledProgram, "at"),
-        (FormedProgram, "_numbers"),
+        (Forms, "of"),
     ):
         plain = getattr(owner, name)
 

@@ -109,7 +109,7 @@ CHANGES = {
     "empty, and too large for NumPy": ("csr", lambda data: program(data).update(result_shapes=[[0, 2**60]])),
     "results arranged differently": ("guards", lambda data: program(data).update(returned=listed(), shapes=[[9]])),
     "a function without guards": ("csr", lambda data: program(data).update(function=program(data)["tape"])),
-    "facts that are none": ("csr", lambda data: program(data)["found"].update(cost=[])),
+    "facts that are none": ("csr", lambda data: program(data)["facts"].update(nonzeros=[])),
     "another kind": ("csr", lambda data: data.update(kind="inverse")),
     "a title of another kind": ("csr", lambda data: data.update(title="Hessian")),
     "sums that are not counted": ("indices", lambda data: sums(data).update(count=sums(data)["count"] + 1)),

@@ -11,16 +11,9 @@ from inside import OPERATIONS, count
 import accumulus as acc
 from accumulus import DifferentiationGraph
 from accumulus.options import COUNTED
-from accumulus.show.report import (
-    SWEEPS,
-    MethodCosts,
-    Report,
-    chosen_because,
-    compared_with_best,
-    kind_counted,
-    operations_by_kind,
-    small_enough,
-)
+from accumulus.show.bodies import kind_counted, operations_by_kind
+from accumulus.show.methods import SWEEPS, MethodCosts, chosen_because, compared_with_best, small_enough
+from accumulus.show.report import Report
 
 
 def swirl(x, scale):

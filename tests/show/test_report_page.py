@@ -191,8 +191,8 @@ def test_loops_have_methods_and_a_pattern():
     methods = data["methods"]
     (body,) = derivative._program().facts.bodies
     rows = {row[0]: row[1:4] for row in methods["rows"]}
-    assert set(rows) == {"this program", "forward", "reverse", "markowitz"}
-    assert rows["this program"] == [39_998 * cost for cost in body.plan.costs.values()]
+    assert set(rows) == {body.plan.method, "forward", "reverse", "markowitz"}
+    assert rows[body.plan.method] == [39_998 * cost for cost in body.plan.costs.values()]
     reverse = acc.plan(body.plan.graph, "reverse").costs
     assert rows["reverse"] == [39_998 * cost for cost in reverse.values()]
     ((name, instances, _, cost, _),) = methods["bodies"]

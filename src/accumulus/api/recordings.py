@@ -104,7 +104,7 @@ class Trace:
 
     def _repr_html_(self) -> str:
         from accumulus import text
-        from accumulus.show.report import operations_by_kind
+        from accumulus.show.bodies import operations_by_kind
         from accumulus.show.tables import counted, shape_text
 
         recording = self.recording

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from accumulus.graph.graph import DifferentiationGraph
     from accumulus.search.plan import Plan
-    from accumulus.show.report import MethodCosts, Report
+    from accumulus.show.methods import MethodCosts
+    from accumulus.show.report import Report
 
 
 #: Targets of builds.
@@ -279,7 +280,7 @@ def compare_command(
     Ten rows show forward, reverse and Markowitz elimination, and the best methods with different costs. Deterministic
     methods that take longer than the time limit, or are expected to, are listed with their time instead.
     """
-    from accumulus.show.report import MethodCosts, chosen_because, comparison_table, distinct
+    from accumulus.show.methods import MethodCosts, chosen_because, comparison_table, distinct
 
     loaded = _load(problem, shape, options)
     objective, time_limit = options["objective"], options["time_limit"]

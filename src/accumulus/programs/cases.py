@@ -7,7 +7,7 @@ program holds at a point, the function is recorded again at that point.
 
 Compiled code and NumPy may round differently (elementary functions, float32). At a point on the border of two cases,
 the compiled guards of both may therefore fail. The point then belongs to the case that NumPy's numbers give, which is
-recorded there. So no point is recorded more than once, and no batch more often than it has points.
+recorded there if no program has it. So no point is recorded more than once, and no batch more often than it has points.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from accumulus.errors import CaseError, TooManyCasesError
 from accumulus.forks import Lock
 from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.decisions import holds_of
+from accumulus.frontends.kinds import as_inputs, as_reals
 from accumulus.frontends.recorder import Recording
 from accumulus.options import Options
 from accumulus.programs.arguments import Axes, InAxes
@@ -94,7 +95,10 @@ class Cases:
             if not program.is_guarded or program.holds(arguments, keeps=True):
                 self.prefer(program)
                 return program
-        return None
+        # at the border of two cases, compiled guards of both may fail: the point belongs to that of NumPy's numbers
+        shapes = self.argument_shapes
+        inputs = as_inputs(as_reals(arguments, shapes), shapes)[np.newaxis]
+        return next((program for program in self.recent if where_it_holds(program.recording, inputs)[0]), None)
 
     def prefer(self, program: CompiledProgram) -> None:
         """Make a program the first one to be tried."""

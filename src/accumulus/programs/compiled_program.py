@@ -38,8 +38,10 @@ from accumulus.targets import Call, Kernel, Segment
 from accumulus.targets.kernel import share_memory
 
 if TYPE_CHECKING:
+    from accumulus.programs.forms import Form
     from accumulus.programs.measured import Speed
     from accumulus.programs.native_function import NativeFunction
+    from accumulus.show.report import Report
 
 
 class CompiledProgram:
@@ -57,8 +59,8 @@ class CompiledProgram:
     Attributes:
         recording: recording of the function, or of the derivative that is differentiated in its place.
         kind: kind of the results.
-        code: straight-line code, or loops.
-        facts: graph and plan, or sizes of the loops, for the report.
+        code: operations in a straight line, or loops.
+        facts: graph, plans and sizes, for the report.
         operations: number of operations of the code.
         kernel: the compiled code.
         from_cache: stages whose results were taken from the cache.
@@ -132,6 +134,8 @@ class CompiledProgram:
     _derivation: Derivation | None = None
     #: Arguments of the last call for which guards were checked, and its results, until these are returned.
     _computed: tuple[Sequence[Any], Sequence[NDArray[Any]]] | None = None
+    #: How users pass arguments; None for numbers and arrays by position.
+    _form: Form | None = None
     #: Fast path for batches like the last one; None if there is none.
     fast_batch_of_last: FastPath | None = None
 
@@ -154,12 +158,12 @@ class CompiledProgram:
     @property
     def plan(self) -> Plan | None:
         """The plan that accumulates the derivatives; None for loops, which have separate plans."""
-        return getattr(self.facts, "plan", None)
+        return self.facts.plan
 
     @property
     def by_value(self) -> ByValue | None:
         """Record of resubstitution; None if it did not run."""
-        return getattr(self.facts, "by_value", None)
+        return self.facts.by_value
 
     def blocks(self) -> list[DerivativeBlock]:
         """Return the places of derivatives by result and argument; none for products with a Jacobian."""
@@ -194,13 +198,39 @@ class CompiledProgram:
         names = [("value", values), (self.kind.noun, derivatives), ("holds", int(self.is_guarded))]
         return tuple(f"{name}_{k}" if count > 1 else name for name, count in names for k in range(count))
 
-    def __call__(self, *arguments: Any, out: Any = None) -> Any:
+    def formed(self, form: Form) -> CompiledProgram:
+        """Return this program for calls with arguments of a form."""
+        made = copy.copy(self)
+        made._form = form
+        return made
+
+    def _numbers(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Sequence[Any]:
+        """Return the numbers and arrays in arguments, by position."""
+        if self._form is not None:
+            return self._form.numbers(arguments, keywords)
+        if keywords:
+            raise ArgumentError(
+                f"{', '.join(keywords)} was passed by keyword to a program of {self.name} that was compiled for "
+                "arguments by position; pass them as they were passed to compile()"
+            )
+        return arguments
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Return the derivatives at one point.
 
         Args:
-            *arguments: arguments of the shapes that the program was compiled for.
-            out: arrays to write the results to, see `Derivative.__call__`.
+            *arguments: arguments of the shapes that the program was compiled for, in the same structure.
+            **keywords: arguments by name.
+            out: keyword-only, arrays to write the results to, see `Derivative.__call__`.
+
+        Raises:
+            ArgumentError: for arguments of another shape or structure.
         """
+        out = None
+        if keywords or self._form is not None:
+            if self._form is None or self._form.takes_out:
+                out = keywords.pop("out", None)
+            arguments = tuple(self._numbers(arguments, keywords))
         result = self.fast(*arguments) if out is None else self.fast_into(arguments, out)
         if result is not NotImplemented:
             return result
@@ -209,17 +239,18 @@ class CompiledProgram:
         self._check_guards(arguments)
         return self.at(arguments)
 
-    def bind(self, *arguments: Any, out: Any = None) -> BoundCall:
+    def bind(self, *arguments: Any, out: Any = None, **keywords: Any) -> BoundCall:
         """Return a call without arguments that reads these arrays, and writes to `out`, each time.
 
         Args:
             *arguments: as for a call; arrays of the program's dtype, C-contiguous, or numbers.
             out: arrays to write to, see `Derivative.__call__`; by default new ones.
+            **keywords: arguments by name.
 
         Raises:
             ArgumentError: for other arguments, and if `out` does not fit or overlaps them.
         """
-        return self.bound(arguments, out, self.into)
+        return self.bound(self._numbers(arguments, keywords), out, self.into)
 
     def bound(self, arguments: Sequence[Any], out: Any, otherwise: Callable[..., Any]) -> BoundCall:
         """Return a bound call, see `bind`; `otherwise` is called with arguments and results where guards fail."""
@@ -336,7 +367,7 @@ class CompiledProgram:
         """Return the result at one point from one flat array for each segment, as the kernel writes them."""
         return self._results.rebuild(arrays, None)
 
-    def nonzeros(self, *arguments: Any) -> Any:
+    def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
         """Return the values of the structural nonzeros, in the order of `pattern`, instead of matrices.
 
         There is an array of shape (nonzeros,) for each matrix. Making a SciPy matrix takes longer than computing most
@@ -346,11 +377,12 @@ class CompiledProgram:
             ArgumentError: if the program was not compiled for sparse results.
         """
         _ = self.pattern  # raises for dense results
-        result = self.fast_nonzeros(*arguments)
+        numbers = self._numbers(arguments, keywords)
+        result = self.fast_nonzeros(*numbers)
         if result is not NotImplemented:
             return result
-        self._check_guards(arguments)
-        return self.at(arguments, matrices=False)
+        self._check_guards(numbers)
+        return self.at(numbers, matrices=False)
 
     @property
     def pattern(self) -> Any:
@@ -393,6 +425,7 @@ class CompiledProgram:
         out: Any = None,
         threads: int | None = None,
         transposed: bool = False,
+        **keywords: Any,
     ) -> Any:
         """Return derivatives at many points, see `Derivative.batch`; only this program's shapes are considered.
 
@@ -400,6 +433,9 @@ class CompiledProgram:
             ArgumentError: for an argument or `out` of a wrong shape or dtype; without `in_axes`, also if the axes are
                 ambiguous.
         """
+        if keywords or self._form is not None:
+            arguments = tuple(self._numbers(arguments, keywords))
+            in_axes = in_axes if self._form is None else self._form.axes(arguments, in_axes, transposed)
         if self.fast_batch_of_last is not None:
             result = self.fast_batch_of_last(arguments, out, threads, in_axes, transposed)
             if result is not NotImplemented:
@@ -572,14 +608,11 @@ class CompiledProgram:
         shapes, options = self._arguments.numeric_shapes, self.options
         return self.code.source(self.kernel.segments, shapes, target or options.target, name, dtype=options.dtype)
 
-    def report(self) -> Any:
-        """Return a printable report of the savings and their origin.
+    def report(self) -> Report:
+        """Return a printable report of the costs, their comparison with other methods, and the time of each stage."""
+        from accumulus.show.report import Report
 
-        For straight-line code it has counts by method, operations by kind, and the time of each stage
-        (`accumulus.show.report`); for loops, the bodies, the number of their runs, and their costs
-        (`accumulus.show.structure`).
-        """
-        return self.facts.report(self)
+        return Report.of(self)
 
     def measured(self, arguments: Sequence[Any]) -> Speed:
         """Return the time of a call at one point, and of batches that repeat it, beside the limits of the machine."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +50,8 @@ from accumulus.tape.tape import SELECT, Tape
 from accumulus.targets.target import Code
 
 if TYPE_CHECKING:
-    from accumulus.show.report import Report
-    from accumulus.show.structure import StructureReport
+    from accumulus.options import Objective
+    from accumulus.show.methods import MethodCosts
 
 
 #: Starts by theorems, and the one without, are planned if quick plans make them at most this factor longer than the
@@ -60,44 +60,25 @@ CLOSE: Final = 1.05
 _ATTACH: Final = BY_NAME["attach"].code
 
 
-class Facts(Protocol):
-    """Facts about the derivation of code, for reports."""
-
-    def report(self, program: Any) -> Any:
-        """Return the report on a program with that code."""
-
-
 @dataclass(frozen=True, slots=True)
-class Accumulated:
-    """Graph and plan of straight-line code."""
+class Facts:
+    """Facts about the derivation of code, for reports and pages."""
 
-    linearization: Linearization  # graph of the derivatives
-    plan: Plan  # verified plan of their accumulation
+    jacobian_shape: tuple[int, int]  # entries of the results, and of the differentiated arguments
+    nonzeros: int  # number of structural nonzeros of the Jacobian
+    bodies: tuple[BodyPlan, ...] = ()  # verified plans of the loops' bodies; of a straight line, its only one
+    products: int = 0  # number of scalar products of derivatives between bodies
+    linearization: Linearization | None = None  # graph of a straight line
     by_value: ByValue | None = None  # record of resubstitution, if it ran
     stages: tuple[tuple[str, int], ...] = ()  # names of the stages of rewriting, and the operations that each left
     theorem: str | None = None  # theorem that gives values or derivatives of the graph
+    # for programs from a file, whose plans are not in it: their costs, and what they minimise
+    found: tuple[MethodCosts, Objective] | None = None
 
-    def report(self, program: Any) -> Report:
-        """Return the report: counts by method, operations by kind, time of each stage."""
-        from accumulus.show.report import Report
-
-        return Report.of(program)
-
-
-@dataclass(frozen=True, slots=True)
-class LoopFacts:
-    """Sizes of the derivatives that loops compute."""
-
-    products: int  # number of products of derivatives between arrays
-    jacobian_shape: tuple[int, int]  # entries of the results, and of the differentiated arguments
-    nonzero_count: int  # number of structural nonzeros of the Jacobian
-    bodies: tuple[BodyPlan, ...] = ()  # plans of the loops' bodies
-
-    def report(self, program: Any) -> StructureReport:
-        """Return the report on the bodies: the number of their instances, and their operations."""
-        from accumulus.show.structure import StructureReport
-
-        return StructureReport.of(program)
+    @property
+    def plan(self) -> Plan | None:
+        """Plan of straight-line code; None for loops."""
+        return self.bodies[0].plan if self.linearization is not None else None
 
 
 @dataclass(slots=True)
@@ -110,7 +91,7 @@ class Derivation:
     # its outputs are the values, if the kind returns them; the derivatives; and the truth value that all guards hold
     code: Code
     nonzeros: Nonzeros  # structural nonzeros of the derivatives, by position among these
-    facts: Facts  # graph and plan, or sizes of the loops
+    facts: Facts
     from_cache: list[str] = field(default_factory=list)  # stages whose results were taken from the cache
     # stage in which the clock ended a search, so that another run may find another program; or empty
     cut_short: str = ""
@@ -191,13 +172,23 @@ def straight_line(
         code, recalled, by_value, stages = _optimised(
             arranged(tape), arranged(original), kind, values, preparation, rounds, alternatives
         )
+    linearization = start.linearization
+    facts = Facts(
+        (len(linearization.rows), len(linearization.columns)),
+        len(nonzeros.rows),
+        (BodyPlan(1, b"", plan, frozenset()),),
+        linearization=linearization,
+        by_value=by_value,
+        stages=stages,
+        theorem=start.theorem,
+    )
     return Derivation(
         recording,
         kind,
         selection,
         code,
         nonzeros,
-        Accumulated(start.linearization, plan, by_value, stages, start.theorem),
+        facts,
         ["plan"] * plan.recalled + ["optimise"] * recalled,
         preparation.context.cut_short or "plan" * plan.cut_short,
     )
@@ -389,7 +380,7 @@ def _compilable(
             for each in maps:
                 each.body = canonical(each.body, each.sensitive)
     shape = recording.results, len(inputs_of(recording, selection.positions))
-    facts = LoopFacts(derivatives.products, shape, len(derivatives.nonzeros.rows), derivatives.bodies)
+    facts = Facts(shape, len(derivatives.nonzeros.rows), derivatives.bodies, derivatives.products)
     code = Code(tape, maps=maps)
     return Derivation(recording, kind, selection, code, derivatives.nonzeros, facts, cut_short=context.cut_short)
 

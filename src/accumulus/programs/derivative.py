@@ -40,7 +40,7 @@ from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derived import check_number, points_around
 from accumulus.programs.directions import Directed, seeded_signature, settled_seeds
 from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_path
-from accumulus.programs.forms import FormedProgram, Forms, axes_by_position, axes_of_numbers
+from accumulus.programs.forms import Form, Forms, axes_by_position, axes_of_numbers
 from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import DerivativeKind
 from accumulus.programs.lowering import Recorded, program_of
@@ -103,6 +103,7 @@ class Derivative:
         selected: Forms | Selection,
         options: Options,
         request: SelectionRequest | None = None,
+        watched: Watched | None = None,
     ) -> None:
         self._name = name_of(f)
         self.__name__ = f"{kind.name}({self._name})"
@@ -113,7 +114,7 @@ class Derivative:
         if options.assume:
             places_of(options.assume, f)  # refuses names of no argument
         #: Records `f`, and detects changes of the variables that it captures.
-        self._watched = Watched(f)
+        self._watched = Watched(f) if watched is None else watched
         self._kind = kind
         #: Conversion from users' arguments to numbers by position; None if users pass these.
         self._forms = selected if isinstance(selected, Forms) else None
@@ -454,12 +455,11 @@ class Derivative:
                     self._fast_batch = cases.fast_batch(in_axes, axes, transposed, make)
         return result
 
-    def compile(self, *examples: Any, **keywords: Any) -> Any:
+    def compile(self, *examples: Any, **keywords: Any) -> CompiledProgram:
         """Return the program for arguments of these shapes; compile it for one point if it does not exist yet.
 
         If the function decides on values, it is the program of the case of these arguments. The code for batches is
-        compiled with the first batch. The result is a `CompiledProgram`; for containers and keywords, it is a
-        `FormedProgram`, which is called with arguments of the same form.
+        compiled with the first batch. The program is called with arguments of the same structure.
 
         Args:
             *examples: arguments as for a call, of the shapes to compile for.
@@ -479,7 +479,7 @@ class Derivative:
             return program
         assert self._forms is not None
         call = form.__wrapped__ if form is not self else None
-        return FormedProgram(program, self._forms, call)  # type: ignore[arg-type]  # a form's function is one
+        return program.formed(Form(self._forms, call, form._name))  # type: ignore[arg-type]  # a form's function is one
 
     def bind(self, *arguments: Any, out: Any = None, **keywords: Any) -> BoundCall:
         """Return a call without arguments that reads these arrays, and writes to `out`, each time.
@@ -550,7 +550,8 @@ class Derivative:
                 form = self._inner.get(call.key) or self
                 if form is self:
                     selected = self._forms.selection(call)
-                    form = Derivative(call, self._kind, selected, self._options, self._request)
+                    watched = self._watched.restructured(call)
+                    form = Derivative(call, self._kind, selected, self._options, self._request, watched)
                     self._inner[call.key] = form
         self._last_form = form
         return form, tuple(numbers)
@@ -578,7 +579,7 @@ class Derivative:
         key = key_of_examples(examples, static_positions(self._static, len(examples)), self._name)
         cases = self._programs.get(key)
         program = None if cases is None else cases.at(examples)
-        if program is not None and program.is_preliminary:
+        if program is not None and program.is_preliminary and self._watched.records:
             program.at(examples)
             if not program.is_preliminary:  # the first good point: made anew, as if it had been the first
                 self._programs.pop(key, None)

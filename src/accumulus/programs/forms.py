@@ -31,11 +31,10 @@ from accumulus.frontends.kinds import Spread, StandIn, as_reals, nearby_argument
 from accumulus.frontends.trees import Constant, Leaf, Structure, leaf_paths, opened
 from accumulus.programs.arguments import InAxes
 from accumulus.programs.batches import is_lazy, is_on_device
-from accumulus.programs.calls import BoundCall
 from accumulus.programs.selection import Selection, arranged
 
 if TYPE_CHECKING:
-    from accumulus.programs.compiled_program import CompiledProgram
+    pass
 
 
 #: Types of arguments that need no conversion.
@@ -316,18 +315,17 @@ def _axes_below(structure: Structure, entry: Any, subject: str) -> list[int | No
     ]
 
 
-class FormedProgram:
-    """`CompiledProgram` for arguments of one structure; it has all other attributes of the program.
+class Form:
+    """How users pass the arguments of one program: in containers and by keyword, always in the same structure.
 
     Args:
-        program: program for the positional numbers in the arguments.
         forms: forms of the function's arguments.
-        call: structure of the arguments; None for plain numbers that may be passed by keyword.
+        structure: structure of the arguments; None for plain numbers that may be passed by keyword.
+        name: name of the function, for messages.
     """
 
-    def __init__(self, program: CompiledProgram, forms: Forms, call: Restructured | None) -> None:
-        self.program = program
-        self._forms, self._structure = forms, call
+    def __init__(self, forms: Forms, structure: Restructured | None, name: str) -> None:
+        self._forms, self._structure, self._name = forms, structure, name
         #: Reader of the numbers in arguments; and the call signatures (number of positional arguments, keywords) for
         #: which a reader was sought.
         self._read: Reader | None = None
@@ -336,63 +334,34 @@ class FormedProgram:
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_read": None, "_ways": frozenset()}
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # during unpickling, `program` does not exist yet
-            raise AttributeError(name)
-        return getattr(self.program, name)
+    @property
+    def takes_out(self) -> bool:
+        """Return True if calls take `out`: no argument of the function has this name."""
+        return self._forms.takes_out
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return derivatives at one point, or write them to `out`, see `Derivative.__call__`."""
-        out = keywords.pop("out", None) if "out" in keywords and self._forms.takes_out else None
-        numbers = None if self._read is None else self._read(arguments, keywords)
-        if numbers is not None:
-            result = self.program.fast(*numbers) if out is None else self.program.fast_into(numbers, out)
-            if result is not NotImplemented:
-                return result
-        return self.program(*self._numbers(arguments, keywords), out=out)
+    def numbers(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Sequence[Any]:
+        """Return the numbers and arrays in arguments, by position.
 
-    def bind(self, *arguments: Any, out: Any = None, **keywords: Any) -> BoundCall:
-        """Return a call without arguments that reads these arrays each time, see `CompiledProgram.bind`."""
-        return self.program.bind(*self._numbers(arguments, keywords), out=out)
-
-    def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return the values of the structural nonzeros, see `CompiledProgram.nonzeros`."""
-        return self.program.nonzeros(*self._numbers(arguments, keywords))
-
-    def batch(
-        self,
-        *arguments: Any,
-        in_axes: InAxes = "auto",
-        out: Any = None,
-        threads: int | None = None,
-        transposed: bool = False,
-        **keywords: Any,
-    ) -> Any:
-        """Return derivatives at many points, see `Derivative.batch`."""
-        read, fast = self._read, self.program.fast_batch_of_last
-        if read is not None and fast is not None and type(in_axes) is str:
-            found = read(arguments, keywords)
-            result = NotImplemented if found is None else fast(found, out, threads, in_axes, transposed)
-            if result is not NotImplemented:
-                return result
-        numbers = self._numbers(arguments, keywords)
-        axes = in_axes
-        if self._structure is not None:
-            axes = axes_of_numbers(self._structure, numbers, in_axes, transposed, self.program.name)
-        return self.program.batch(*numbers, in_axes=axes, out=out, threads=threads, transposed=transposed)
-
-    def _numbers(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Sequence[Any]:
+        Raises:
+            ArgumentError: for arguments of another structure, or with other constants.
+        """
         numbers: Sequence[Any] | None = None if self._read is None else self._read(arguments, keywords)
         if numbers is not None:
             return numbers
         call, numbers = self._forms.of(arguments, keywords)
         if (None if call is None else call.key) != (None if self._structure is None else self._structure.key):
             raise ArgumentError(
-                f"the arguments of {self.program.name} have another structure or other constants than those that this "
-                "program was compiled for"
+                f"the arguments of {self._name} have another structure or other constants than those that this program "
+                "was compiled for"
             )
         way = len(arguments), tuple(keywords)
         if way not in self._ways:
             self._ways |= {way}
             self._read = self._forms.reader(arguments, keywords, call) or self._read
         return numbers
+
+    def axes(self, numbers: Sequence[Any], in_axes: InAxes, transposed: bool) -> InAxes:
+        """Return the axes of points of the numbers, from those of the arguments."""
+        if self._structure is None or type(in_axes) is str:
+            return in_axes
+        return axes_of_numbers(self._structure, numbers, in_axes, transposed, self._name)

@@ -32,9 +32,12 @@ class Watched:
         function: user's function of numbers by position.
 
     Attributes:
+        records: True if it can be recorded; a function from a file cannot.
         holder: objects whose attributes are watched for changes.
         captured: values of their variables at the recording; None before it, and if nothing is watched.
     """
+
+    records: bool = True
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -44,6 +47,10 @@ class Watched:
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"captured": None}
+
+    def restructured(self, call: Callable[..., Any]) -> Watched:
+        """Return the same for a function of the numbers in containers and keywords."""
+        return type(self)(call)
 
     def record(
         self,

@@ -8,29 +8,25 @@ only the saved programs, since it cannot record the function for other arguments
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from os import PathLike
 from reprlib import repr as shortened
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from accumulus.cache import version_of
 from accumulus.errors import AccumulusError, ArgumentError, CaseError, CompileError, FileError
-from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.calls import Restructured
-from accumulus.frontends.kinds import as_inputs, as_reals
 from accumulus.frontends.trees import leaf_paths
 from accumulus.programs.cases import Cases
-from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
 from accumulus.programs.kinds import KINDS, in_tangent_spaces
-from accumulus.programs.selection import Selection, key_of_examples, static_positions
+from accumulus.programs.selection import Selection, key_of_examples
+from accumulus.programs.watched import Watched
 from accumulus.shipping.data_files import Arrays, Fields, read_data, write_data
 from accumulus.shipping.program_data import (
-    LoadedReport,
     options_as_data,
     options_from_data,
     program_as_data,
@@ -43,7 +39,6 @@ from accumulus.shipping.structures import (
     structure_as_data,
     structure_from_data,
 )
-from accumulus.targets import Call
 from accumulus.text import printable
 
 _EMPTY: Final = inspect.Parameter.empty
@@ -101,7 +96,7 @@ def save(derivative: Derivative, path: str | PathLike[str]) -> None:
     write_data(path, data, arrays)
 
 
-def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDerivative:
+def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> Derivative:
     """Read a derivative from a file that `save` wrote.
 
     Nothing in the file is executed, and nothing is imported. Programs are compiled for this processor, or loaded from
@@ -159,62 +154,53 @@ class SavedFunction:
         raise FileError(f"{self.__name__} itself was not saved, only the programs of its derivatives")
 
 
-class LoadedDerivative(Derivative):
-    """A derivative from a file, for the shapes and cases for which the saved one was compiled."""
+class SavedPrograms(Watched):
+    """Stand-in for the recording of a function that was not saved: its programs are all that there is.
 
-    def _form_of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Derivative, tuple[Any, ...]]:
-        if self._forms is None:
-            return self, tuple(arguments)
-        call, numbers = self._forms.of(arguments, keywords)
-        form = self if call is None else self._inner.get(call.key)
-        if form is None:
+    Attributes:
+        name: name of the derivative.
+        programs: programs by shapes of arguments and values of constant ones; None for an unknown structure of
+            arguments.
+    """
+
+    records = False
+
+    def __init__(
+        self, function: Callable[..., Any], name: str, programs: Mapping[Hashable, Cases] | None = None
+    ) -> None:
+        super().__init__(function)
+        self.name, self.programs = name, programs
+
+    def restructured(self, call: Callable[..., Any]) -> SavedPrograms:
+        """Return the same for arguments of a structure for which there is no program."""
+        return SavedPrograms(call, self.name)
+
+    def record(self, examples: Sequence[Any], static: frozenset[int], *_: Any, **__: Any) -> NoReturn:
+        """Raise the error for arguments, or for a case, without a program.
+
+        Raises:
+            ArgumentError: for arguments of another structure, or of other shapes.
+            CaseError: for a point of a case that was not saved.
+        """
+        name, programs = self.name, self.programs
+        if programs is None:
             raise ArgumentError(
-                f"the file of {self.__name__} has no program for arguments of this structure; save it again after a "
-                "call with such arguments"
+                f"the file of {name} has no program for arguments of this structure; save it again after a call with "
+                "such arguments"
             )
-        self._last_form = form
-        return form, tuple(numbers)
-
-    def _build(
-        self,
-        examples: Sequence[Any],
-        first: Call,
-        shared: tuple[bool, ...],
-        points: int,
-        others: Callable[[], Sequence[Sequence[Any]]] = tuple,
-        *,
-        opens_indices: bool = False,
-    ) -> CompiledProgram:
-        """Return the program for arguments at which all compiled guards fail; raise an error if there is none."""
-        cases = self._programs.get(key_of_examples(examples, static_positions(self._static, len(examples)), self._name))
+        cases = programs.get(key_of_examples(examples, static, name))
         if cases is None:
             shapes = [np.shape(x) for x in examples]
-            saved_shapes = " or ".join(sorted({str(cases.argument_shapes) for cases in self._programs.values()}))
+            saved_shapes = " or ".join(sorted({str(each.argument_shapes) for each in programs.values()}))
             raise ArgumentError(
-                f"the file of {self.__name__} has no program for arguments of the shapes {shapes}, or for these "
-                f"constants; it has one for {saved_shapes or 'other structures'}. Save it again after a call with such "
-                "arguments"
+                f"the file of {name} has no program for arguments of the shapes {shapes}, or for these constants; it "
+                f"has one for {saved_shapes or 'other structures'}. Save it again after a call with such arguments"
             )
-        for program in cases.programs:  # on the border of two cases, all compiled guards may fail
-            recording = program.recording
-            inputs = as_inputs(as_reals(examples, recording.argument_shapes), recording.argument_shapes)
-            if where_it_holds(recording, inputs[np.newaxis])[0]:
-                return program
         raise CaseError(
-            f"the file of {self.__name__} has no program for the case of this point: the function takes a branch "
-            "there that it took at none of the points it was called with before it was saved "
-            f"({len(cases.programs)} cases). Save it again after a call at this point"
+            f"the file of {name} has no program for the case of this point: the function takes a branch there that it "
+            f"took at none of the points it was called with before it was saved ({len(cases.programs)} cases). Save it "
+            "again after a call at this point"
         )
-
-    def report(self) -> LoadedReport:  # type: ignore[override]
-        """Return the report on the program that was last called."""
-        program, last = self._program(), self._last_form._last
-        summary: LoadedReport = program.report()
-        return replace(summary, cases=1 if last is None else len(last[0].programs))
-
-    def show(self, path: str | PathLike[str] | None = None) -> Any:
-        """Raise a `FileError`, since a file has no plan to show."""
-        raise FileError(f"the file of {self.__name__} has no plan to show, only programs; show it before it is saved")
 
 
 def _signature_as_data(function: Callable[..., Any], arrays: Arrays) -> Any:
@@ -278,7 +264,7 @@ def _form_as_data(form: Derivative, name: str, arrays: Arrays) -> dict[str, Any]
     return data
 
 
-def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
+def _derivative(record: Fields, constants: Constants) -> Derivative:
     """Return the derivative that a file describes."""
     name, options = printable(record.text("name")), options_from_data(record.record("options"))
     function = SavedFunction(name, _signature(record, constants))
@@ -292,7 +278,9 @@ def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
     kind = next((each for each in kinds if each.title == record.text("title")), None)
     if kind is None:
         raise FileError(f"the file holds a {shortened(record.text('kind'))}; expected one of {', '.join(KINDS)}")
-    whole = LoadedDerivative(function, kind, forms, options)
+    saved = SavedPrograms(function, f"{kind.name}({name})")
+    whole = Derivative(function, kind, forms, options, watched=saved)
+    saved.programs = whole._programs
     for each in record.records("forms"):
         form = whole
         if each.data.get("call") is not None:
@@ -300,7 +288,9 @@ def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
             if call.key in whole._inner:
                 raise FileError(f"{each.subject} is for arguments of the same structure as another")
             # the programs already select the differentiated arguments
-            form = LoadedDerivative(call, kind, Selection((), call.parts[0]), options)
+            saved = saved.restructured(call)
+            form = Derivative(call, kind, Selection((), call.parts[0]), options, watched=saved)
+            saved.programs = form._programs
             whole._inner[call.key] = form
         for entry in each.records("shapes"):
             _add_programs(form, entry, constants)
@@ -310,7 +300,7 @@ def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
     return whole
 
 
-def _add_programs(form: LoadedDerivative, record: Fields, constants: Constants) -> None:
+def _add_programs(form: Derivative, record: Fields, constants: Constants) -> None:
     """Add the programs for arguments of one shape to a derivative."""
     programs = tuple(
         [

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import pairwise
 from typing import Any, Final
 
@@ -15,9 +14,9 @@ from accumulus.errors import FileError
 from accumulus.frontends.decisions import Guard
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import leaf_paths
-from accumulus.options import Options
+from accumulus.options import COUNTED, Objective, Options
 from accumulus.programs.compiled_program import CompiledProgram
-from accumulus.programs.derivation import Derivation
+from accumulus.programs.derivation import Derivation, Facts
 from accumulus.programs.kinds import DerivativeKind
 from accumulus.programs.results import Results
 from accumulus.programs.selection import Selection
@@ -25,6 +24,7 @@ from accumulus.programs.sparse import Nonzeros, SparsePattern
 from accumulus.shipping.data_files import Arrays, Fields
 from accumulus.shipping.structures import Constants, structure_as_data, structure_from_data
 from accumulus.shipping.tapes import scalars_from_data, tape_as_data, tape_from_data
+from accumulus.show.methods import MethodCosts, costs_of
 from accumulus.tape.fusion import fuse
 from accumulus.tape.moving import expanded
 from accumulus.tape.program import Program
@@ -32,56 +32,6 @@ from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment
 from accumulus.targets.target import Code
 from accumulus.text import printable
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedReport:
-    """Report on a program from a file; without the function, costs of other plans are unknown.
-
-    Attributes:
-        name: name of the function.
-        arguments, results: their shapes; for sparse results, the number of nonzeros.
-        operations: number of operations of the program.
-        target, dtype: target and dtype that it is compiled for.
-        found: method, objective, cost and lower bound of the plan, if there is a single plan.
-        cases: number of programs for arguments of these shapes.
-    """
-
-    name: str
-    arguments: Sequence[tuple[int, ...]]
-    results: Sequence[tuple[int, ...]]
-    operations: int
-    target: str
-    dtype: str
-    found: Mapping[str, Any]
-    cases: int = 1
-
-    def __str__(self) -> str:
-        listed = {
-            "arguments": ", ".join(map(str, self.arguments)),
-            "results": ", ".join(map(str, self.results)),
-            "operations": f"{self.operations:,}",
-            "compiled for": f"{self.target}, {self.dtype}",
-            **{name.replace("_", " "): value for name, value in self.found.items()},
-            "cases": self.cases,
-        }
-        width = max(map(len, listed))
-        lines = [f"{self.name}, from a file", *(f"  {name:<{width}}  {value}" for name, value in listed.items())]
-        return "\n".join(printable(line) for line in lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain data for JSON."""
-        return {
-            "name": self.name,
-            "arguments": [list(shape) for shape in self.arguments],
-            "results": [list(shape) for shape in self.results],
-            "operations": self.operations,
-            "target": self.target,
-            "dtype": self.dtype,
-            "found": dict(self.found),
-            "cases": self.cases,
-        }
-
 
 #: Options of running programs; all others concern the search for a program.
 _RUNNING: Final = ("sparse", "target", "dtype", "threads", "check_finite", "most_cases", "cache")
@@ -128,7 +78,7 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
         "returned": structure_as_data(results.structure, subject, arrays),
         "derivatives": structure_as_data(results._jacobian, subject, arrays),
         "operations": program.operations,
-        "found": _search_facts(program),
+        "facts": _facts_as_data(program),
         **_forms_of(code, arrays),
     }
     return data
@@ -141,11 +91,52 @@ def _forms_of(code: Code, arrays: Arrays) -> dict[str, Any]:
     return {"exact": arrays.add(sorted(code.exact), np.int64)}
 
 
-def _search_facts(program: CompiledProgram) -> dict[str, Any]:
-    """Return facts about the search for the program."""
-    plan = program.plan
-    facts = {name: getattr(plan, name) for name in ("method", "objective", "cost", "lower_bound")} if plan else {}
-    return facts | {"cut_short": program.cut_short} if program.cut_short else facts
+def _facts_as_data(program: CompiledProgram) -> dict[str, Any]:
+    """Return the facts about a program for its report; of its plans, the costs."""
+    facts = program.facts
+    found = facts.found
+    if found is None and facts.bodies:
+        found = costs_of(facts.bodies), facts.bodies[0].plan.objective
+    plan: dict[str, Any] | None = None
+    if found is not None:
+        costs, objective = found
+        plan = {str(name): costs.cost(name) for name in COUNTED}
+        plan |= {"method": costs.method, "lower_bound": costs.lower_bound, "objective": str(objective)}
+    return {
+        "jacobian_shape": list(facts.jacobian_shape),
+        "nonzeros": facts.nonzeros,
+        "products": facts.products,
+        "theorem": facts.theorem or "",
+        "cut_short": program.cut_short,
+        "plan": plan,
+    }
+
+
+def _facts_from_data(record: Fields) -> Facts:
+    """Return the facts that data describe.
+
+    Raises:
+        FileError: if they do not.
+    """
+    rows, columns, *more = record.shape(record.data.get("jacobian_shape"))
+    found = None
+    if record.data.get("plan") is not None:
+        plan = record.record("plan")
+        costs = {name: plan.number(name) for name in COUNTED}
+        bound = None if plan.data.get("lower_bound") is None else plan.number("lower_bound")
+        found = (
+            MethodCosts(printable(plan.text("method")), **costs, lower_bound=bound),
+            Objective.of(plan.text("objective")),
+        )
+    if more:
+        raise FileError(f"{record.subject} has a Jacobian of more than two axes")
+    return Facts(
+        (rows, columns),
+        record.number("nonzeros"),
+        products=record.number("products"),
+        theorem=printable(record.text("theorem")),
+        found=found,
+    )
 
 
 def _segment_as_data(segment: Segment, arrays: Arrays) -> dict[str, Any]:
@@ -236,25 +227,6 @@ def _pattern(record: Fields, options: Options) -> SparsePattern:
     return pattern
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """Saved facts about the search for a program."""
-
-    found: dict[str, Any]
-
-    def report(self, program: Any) -> LoadedReport:
-        """Return the report on the program."""
-        return LoadedReport(
-            program.name,
-            [shape for shape in program.recording.argument_shapes if shape is not None],
-            program._results.shapes,
-            program.operations,
-            program.options.target,
-            program.options.dtype,
-            {name: value for name, value in self.found.items() if value is not None},
-        )
-
-
 def program_from_data(
     record: Fields, name: str, kind: DerivativeKind, options: Options, constants: Constants
 ) -> CompiledProgram:
@@ -290,17 +262,15 @@ def program_from_data(
         if function.inputs != tape.inputs or len(function.outputs) != results + len(guards) or not len(tape.outputs):
             raise FileError(f"{record.subject} has guards that differ from those of its function")
     slices = tuple([slice(end - size, end) for end, size in zip(ends, sizes, strict=True)])
-    code, facts = _code(tape, record, options), Saved(record.record("found").data)
-    if not all(isinstance(fact, str | int | None) for fact in facts.found.values()):
-        raise FileError(f"{record.subject} has facts on its plan that are neither text nor whole numbers")
+    code, facts = _code(tape, record, options), record.record("facts")
     derivation = Derivation(
         Recording(function, shapes, slices, result_shapes, structure, guards=guards),
         kind,
         Selection((), structure),
         code,
         Nonzeros(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.intp)),
-        facts,
-        cut_short=str(facts.found.get("cut_short", "")),
+        _facts_from_data(facts),
+        cut_short=facts.text("cut_short"),
     )
     laid_out = _SavedResults(record, options, code, len(tape.outputs) - bool(guards), constants)
     program = CompiledProgram(name, options, derivation, laid_out, {})

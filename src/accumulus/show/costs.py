@@ -30,7 +30,7 @@ from accumulus.elimination.accumulation import Accumulation, Labels
 from accumulus.elimination.emit import emit
 from accumulus.frontends.names import NamedValues, entry_name, named_values, recognised
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.show.report import kind_counted
+from accumulus.show.bodies import kind_counted
 from accumulus.show.tables import Compiled
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError
+from accumulus.errors import ArgumentError, FileError
 from accumulus.frontends.calls import Restructured
 from accumulus.frontends.names import NamedValues, entry_name, named_values, recognised
 from accumulus.graph.degrees import levels
@@ -786,7 +786,9 @@ def show_program(program: Any, function: Callable[..., Any], path: str | PathLik
         ArgumentError: if the file cannot be written.
     """
     shapes, parameters = program.recording.argument_shapes, parameters_of(program, function)
-    plan = getattr(program.facts, "plan", None)
+    plan = program.facts.plan
+    if program.facts.found is not None:
+        raise FileError(f"the file of {program.name} has programs, but no plan to show; show it before it is saved")
     if plan is None and isinstance(path, (str, PathLike)) and Path(path).suffix.lower() in PICTURES:
         raise ArgumentError(f"path is {str(path)!r}, but {program.name} runs as loops; expected a page, .html")
     if plan is None:

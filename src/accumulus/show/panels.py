@@ -27,8 +27,8 @@ from accumulus.graph.pictures import HIGH, WIDE, typeset
 from accumulus.options import Objective
 from accumulus.search.find import plan as find
 from accumulus.search.plan import BodyPlan, Plan
+from accumulus.show.bodies import lines_text
 from accumulus.show.frames import inner_vertices
-from accumulus.show.structure import lines_text
 from accumulus.tape.columns import owners_in, references_in
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.program import Program

@@ -21,8 +21,7 @@ from accumulus.graph.layered import curve
 from accumulus.graph.pictures import EDGE, FILLS, HIGH, LABEL, Picture, middle_of
 from accumulus.show.costs import Costs, Line, named, source_of
 from accumulus.show.explorer import parameters_of, shortened
-from accumulus.show.report import Report, Shown, Subject
-from accumulus.show.structure import BodiesCompared, StructureReport, compared_bodies
+from accumulus.show.report import Report, Subject
 from accumulus.show.tables import amount, duration
 from accumulus.text import printable
 
@@ -36,9 +35,8 @@ PIXELS, DOTS = 96.0, 192.0
 LARGEST: Final = 20_000
 
 
-def plot(report: Shown, kind: str, ax: Any = None) -> Any:
-    """Plot a report on axes, see `Shown.plot`."""
-    assert isinstance(report, Report | StructureReport)
+def plot(report: Report, kind: str, ax: Any = None) -> Any:
+    """Plot a report on axes, see `Report.plot`."""
     if kind not in PLOTS:
         raise unknown_name("plot", kind, PLOTS)
     draw = PLOTS[kind]
@@ -51,7 +49,7 @@ def plot(report: Shown, kind: str, ax: Any = None) -> Any:
     return axes
 
 
-def _checked(report: Report | StructureReport, kind: str) -> Any:
+def _checked(report: Report, kind: str) -> Any:
     """Return what a plot draws: the report, its measured speed, or its costs.
 
     Raises:
@@ -68,12 +66,14 @@ def _checked(report: Report | StructureReport, kind: str) -> Any:
         raise ArgumentError(
             f"'methods' accumulate derivatives, and this is {report.name} itself; expected a derivative"
         )
-    if isinstance(report, StructureReport):
-        if kind == "methods" and report.subject is not None and (bodies := report.subject.program.facts.bodies):
-            return compared_bodies(bodies)
+    if report.has_loops and kind != "methods":
         raise ArgumentError(
             f"{kind!r} is of code in a straight line, and {report.name} runs as loops; expected 'methods', 'sizes' or "
             "'roofline', or report.bodies and derivative.sparsity(x) as data"
+        )
+    if kind == "methods" and report.chosen is None:
+        raise ArgumentError(
+            f"{report.name} has no plans to compare; expected a derivative of more than sums and copies"
         )
     if kind in ("lines", "pattern"):
         subject = report.subject
@@ -138,13 +138,15 @@ def _bars(ax: Any, names: list[str], values: list[float], colours: list[str], la
 # Plots ---------------------------------------------------------------------------------------------------------------
 
 
-def _methods(ax: Any, report: Report | BodiesCompared) -> None:
-    rows = sorted([*report.others, report.chosen], key=lambda each: (each.cost(report.objective), each.method))
-    costs = [float(each.cost(report.objective)) for each in rows]
-    colours = [BLUE if each is report.chosen else GREY for each in rows]
-    _bars(ax, [each.method for each in rows], costs, colours, f"{report.objective.counted} before rewriting")
-    if report.chosen.lower_bound is not None:
-        ax.axvline(report.chosen.lower_bound, color=ORANGE, label="lower bound")
+def _methods(ax: Any, report: Report) -> None:
+    chosen, objective = report.chosen, report.objective
+    assert chosen is not None
+    rows = sorted([*report.others, chosen], key=lambda each: (each.cost(objective), each.method))
+    costs = [float(each.cost(objective)) for each in rows]
+    colours = [BLUE if each is chosen else GREY for each in rows]
+    _bars(ax, [each.method for each in rows], costs, colours, f"{objective.counted} before rewriting")
+    if chosen.lower_bound is not None:
+        ax.axvline(chosen.lower_bound, color=ORANGE, label="lower bound")
         ax.legend(frameon=False)
 
 

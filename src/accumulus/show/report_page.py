@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.options import Objective
+from accumulus.show.bodies import plans_of_bodies
 from accumulus.show.costs import CostBlock, Costs, Line, named, pattern_blocks, source_of
 from accumulus.show.explorer import Inline, html_page, parameters_of, shown
-from accumulus.show.report import MethodCosts, Report, Shown, chosen_because
-from accumulus.show.structure import StructureReport, compared_bodies
+from accumulus.show.methods import chosen_because
+from accumulus.show.report import Report
 from accumulus.show.tables import amount, duration, percent
 from accumulus.text import printable
 
@@ -32,38 +32,49 @@ MOST_PARTS: Final = 40
 MOST_CELLS: Final = 160
 
 
-def show_report(report: Shown, path: str | PathLike[str] | None = None) -> Path | Inline:
-    """Show a report as a page, see `Shown.show`."""
+def show_report(report: Report, path: str | PathLike[str] | None = None) -> Path | Inline:
+    """Show a report as a page, see `Report.show`."""
     return shown(page_of_report(report), path)
 
 
-def page_of_report(report: Shown) -> str:
+def page_of_report(report: Report) -> str:
     """Return the page of a report."""
-    assert isinstance(report, Report | StructureReport)
     data: dict[str, Any] = {
         "title": printable(f"{report.title} of {report.name}"),
         "facts": [[printable(name), printable(words)] for name, words in _facts(report)],
         "numbers": _numbers(report),
         "flames": [],
         "seconds": list(report.seconds.items()),
-        "cached": list(getattr(report, "from_cache", ())),
+        "cached": list(report.from_cache),
         "cases": [
             [[printable(str(condition)) for condition in case.conditions], case.operations, case.calls, case.points]
             for case in report.cases
         ],
         "measured": _measured(report),
+        "methods": _methods(report),
+        "stages": None if report.has_loops or report.from_file else _stages(report),
+        "identities": _identities(report),
     }
-    data |= _of_loops(report) if isinstance(report, StructureReport) else _of_straight_line(report)
+    if report.has_loops:
+        data["flames"] = [_flame_of_loops(report)]
+    if report.subject is not None:
+        program, function = report.subject.program, report.subject.function
+        parameters = parameters_of(program, function)
+        if report.has_loops:
+            data["pattern"] = _pattern(pattern_blocks(program, parameters))
+        elif program.facts.linearization is not None:
+            costs = Costs.of(program, function, parameters)
+            data["flames"], data["pattern"] = _flames(costs), _pattern(costs.blocks)
     return html_page(data["title"], data, files=FILES, instead=str(report))
 
 
-def _facts(report: Report | StructureReport) -> list[tuple[str, str]]:
+def _facts(report: Report) -> list[tuple[str, str]]:
     """Return the rows of the printed report that the page has no picture of."""
     left_out = {"prepared in", "identities", "", "of these"}
     return [row for row in report.rows() if row[0] not in left_out]
 
 
-def _numbers(report: Report | StructureReport) -> list[list[str]]:
+def _numbers(report: Report) -> list[list[str]]:
     """Return the numbers in large type: the number, its noun, and a remark."""
     rows = [[amount(report.operations), "operations", _remark(report)]]
     if report.differentiates:
@@ -79,62 +90,33 @@ def _numbers(report: Report | StructureReport) -> list[list[str]]:
     return rows
 
 
-def _remark(report: Report | StructureReport) -> str:
-    recorded = (
-        report.recorded if isinstance(report, StructureReport) else report.function and report.function.operations
-    )
-    if not recorded:
-        return ""
-    return f"{report.operations / recorded:.1f} times the {recorded:,} of the function"
+def _remark(report: Report) -> str:
+    recorded = 0 if report.function is None else report.function.operations
+    return f"{report.operations / recorded:.1f} times the {recorded:,} of the function" if recorded else ""
 
 
-def _of_straight_line(report: Report) -> dict[str, Any]:
+def _methods(report: Report) -> dict[str, Any] | None:
+    """Return the costs of the plans and of other methods, and of loops the plan of each body."""
+    chosen, objective = report.chosen, report.objective
+    if chosen is None or not report.differentiates:
+        return None
+    rows = sorted([*report.others, chosen], key=lambda each: (each.cost(objective), each.method))
     data: dict[str, Any] = {
-        "methods": _methods(report.chosen, report.others, report.objective, report.uncounted)
-        if report.differentiates
-        else None,
-        "stages": [["the plan, as it is emitted", report.emitted], *_stages(report)],
-        "identities": _identities(report),
-    }
-    if report.subject is None:
-        return data
-    program = report.subject.program
-    costs = Costs.of(program, report.subject.function, parameters_of(program, report.subject.function))
-    data["flames"] = _flames(costs)
-    data["pattern"] = _pattern(costs.blocks)
-    return data
-
-
-def _of_loops(report: StructureReport) -> dict[str, Any]:
-    data: dict[str, Any] = {"flames": [_flame_of_loops(report)], "methods": None}
-    if report.subject is None:
-        return data
-    program = report.subject.program
-    if program.facts.bodies:
-        comparison = compared_bodies(program.facts.bodies)
-        methods = _methods(comparison.chosen, comparison.others, comparison.objective, comparison.uncounted)
-        data["methods"] = methods | {"bodies": [list(row) for row in comparison.rows]}
-    data["pattern"] = _pattern(pattern_blocks(program, parameters_of(program, report.subject.function)))
-    return data
-
-
-def _methods(
-    chosen: MethodCosts, alternatives: Sequence[MethodCosts], objective: Objective, uncounted: Sequence[str]
-) -> dict[str, Any]:
-    rows = sorted([*alternatives, chosen], key=lambda each: (each.cost(objective), each.method))
-    return {
         "objective": objective.counted,
         "rows": [[each.method, each.fma, each.multiplications, each.operations, each.seconds] for each in rows],
         "chosen": chosen.method,
         "bound": chosen.lower_bound,
-        "uncounted": list(uncounted),
-        "because": chosen_because(chosen, alternatives, objective),
+        "uncounted": list(report.uncounted),
+        "because": chosen_because(chosen, report.others, objective),
     }
+    if report.has_loops and report.subject is not None:
+        data["bodies"] = [list(row) for row in plans_of_bodies(report.subject.program.facts.bodies)]
+    return data
 
 
 def _stages(report: Report) -> list[list[Any]]:
-    stages = [[name, operations] for name, operations in report.stages]
-    if not stages or stages[-1][1] != report.operations:
+    stages = [["the plan, as it is emitted", report.emitted], *([name, count] for name, count in report.stages)]
+    if len(stages) == 1 or stages[-1][1] != report.operations:
         stages.append(["the program", report.operations])
     return stages
 
@@ -158,7 +140,7 @@ def _identities(report: Report) -> dict[str, Any] | None:
     }
 
 
-def _measured(report: Report | StructureReport) -> dict[str, Any] | None:
+def _measured(report: Report) -> dict[str, Any] | None:
     speed = report.measured
     if speed is None:
         return None
@@ -202,7 +184,7 @@ def _place(line: Line | None, *, single: bool) -> tuple[str, str, Hashable]:
     return f"line {line[1]}" if single else named(line), printable(source_of(line)), (0, *line)
 
 
-def _flame_of_loops(report: StructureReport) -> dict[str, Any]:
+def _flame_of_loops(report: Report) -> dict[str, Any]:
     stacks: Counter[tuple[Any, ...]] = Counter()
     for body in report.bodies:
         where, text = body.source or "derivatives between loops", f"{body.kind} × {body.instances:,}"

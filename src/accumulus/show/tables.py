@@ -43,7 +43,7 @@ class Compiled(Protocol):
     kind: DerivativeKind
     options: Options
     code: Any  # straight-line code or loops, with its tape
-    facts: Any  # a graph and its plan, or products between arrays
+    facts: Any  # of the derivation: graph, plans, sizes
     operations: int
     kernel: Kernel
     seconds: dict[str, float]
