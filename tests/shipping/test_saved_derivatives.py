@@ -270,6 +270,38 @@ def test_cases_whose_guards_read_alike(tmp_path):
     np.testing.assert_array_equal(loaded(X + 1.0), high)
 
 
+def test_loaded_programs_stay_when_their_first_results_are_not_numbers(tmp_path):
+    jac = acc.jacobian(lambda x: np.log(x) * x[0], **NUMPY)
+    x = np.array([1.0, 2.0])
+    expected = jac(x)
+    acc.save(jac, tmp_path / "jac")
+    loaded = acc.load(tmp_path / "jac")
+    assert np.isnan(loaded(-x)).any()
+    for _ in range(2):
+        np.testing.assert_array_equal(loaded(x), expected)
+
+
+def test_reports_have_the_costs_of_the_saved_plans(tmp_path):
+    straight = acc.jacobian(lambda x: np.sin(x) * x[0], **NUMPY)
+    looped = acc.gradient(lambda x: np.sum(np.exp(x[1:] * x[:-1])), cache=False, effort="fast")
+    for derivative, point in ((straight, X), (looped, np.linspace(0.0, 1.0, 20_000))):
+        derivative(point)
+        expected = derivative.report()
+        acc.save(derivative, tmp_path / "saved")
+        loaded = acc.load(tmp_path / "saved")
+        loaded(point)
+        acc.save(loaded, tmp_path / "again")
+        for each in (loaded, acc.load(tmp_path / "again")):
+            each(point)
+            actual = each.report()
+            for name in ("operations", "by_kind", "jacobian_shape", "nonzeros", "products", "objective"):
+                assert getattr(actual, name) == getattr(expected, name), name
+            assert [body.instances for body in actual.bodies] == [body.instances for body in expected.bodies]
+            assert actual.chosen.operations == expected.chosen.operations
+            assert actual.chosen.lower_bound == expected.chosen.lower_bound
+            assert "from a file" in str(actual)
+
+
 def test_kinds_and_names_of_arrays(tmp_path):
     for make in (acc.value_and_jacobian, acc.jacobian, acc.compile):
         derivative = make(lambda x: np.sin(x) * x[0], **NUMPY)

@@ -7,7 +7,8 @@ overlaps.
 
 The text of a fast path is generated for the number of arguments and for the structure of results. In the text, each of
 them is a variable, and the tree of results one expression: loops over results and calls of further functions take
-longer than most programs.
+longer than most programs. Compiled code makes the arrays for new results (`Kernel.making`), in a third of the time that
+NumPy's functions take from Python; if it returns what the caller gets, it is the fast path, without a text.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from accumulus.programs.arguments import InAxes
 from accumulus.programs.calls import Ran, Settle, where_guards_settle
 from accumulus.programs.results import Finish, Results, Shape
 from accumulus.targets import Kernel
-from accumulus.targets.kernel import WORTH_ALIGNING, aligned, share_memory
+from accumulus.targets.kernel import WORTH_ALIGNING, Made, aligned, share_memory
 
 #: Function from arguments to results, or to NotImplemented.
 FastPath = Callable[..., Any]
@@ -64,8 +65,15 @@ class _Path:
         self.passed = ", ".join((*(self.arguments or ["*arguments"]), *(self._names or ["*arrays"])))
         self.arrays = f"({', '.join(self._names)},)" if self._names else "arrays"
         self._count = count
+        #: True if what `Kernel.making` returns needs no further conversion.
+        self.is_direct = tree is not None and tree in (names[0], f"({''.join(f'{name}, ' for name in names)})")
         self._tree = tree if tree is not None else f"{self._source.named(results.making(finish))}(arrays)"
         self._source.bind(ndarray=np.ndarray, empty=np.empty, **objects)
+
+    @property
+    def has_names(self) -> bool:
+        """True if each result is a variable."""
+        return bool(self._names)
 
     def bind(self, **objects: Any) -> None:
         """Bind further objects to their names."""
@@ -97,6 +105,15 @@ class _Path:
             self.lines += [f"{indent}{name} = {function}({shape}, dtype)" for name, shape in made]
         else:
             self.lines.append(f"{indent}arrays = [{function}(shape, dtype) for shape in {shapes[0]}]")
+
+    def made(self, call: str, lines: Sequence[str] = (), indent: str = "") -> None:
+        """Add lines that return the results of a call of `Kernel.making`, with `lines` before that."""
+        if self.is_direct and not lines:
+            self.lines.append(f"{indent}return {call}")
+            return
+        several = f"[{', '.join(self._names)}]" if len(self._names) > 1 else "".join(self._names)
+        more = [f"made = {call}", f"if made is NotImplemented: {_REFUSE}", *lines, f"{several or 'arrays'} = made"]
+        self.lines += [indent + line for line in (*more, f"return {self._tree}")]
 
     def take(self, shapes: Sequence[str], results: Results, indent: str = "", *, counted: bool = False) -> None:
         """Add lines that take the arrays from `out`: an array, a sequence of them, or a tree.
@@ -158,8 +175,13 @@ class _Path:
         ]
 
     def function(self, head: str) -> FastPath:
-        """Return the function of the text, which returns the results in their structure."""
-        self._source.lines = [*self.lines, f"return {self._tree}"]
+        """Return the function of the text, which returns the results in their structure at its end."""
+        self.lines.append(f"return {self._tree}")
+        return self.text(head)
+
+    def text(self, head: str) -> FastPath:
+        """Return the function of the text."""
+        self._source.lines = self.lines
         made: FastPath = self._source.function(head)
         return made
 
@@ -181,10 +203,21 @@ def one_point(kernel: Kernel, results: Results, ran: Ran | None = None, *, matri
             invalid.
         matrices: if True, return sparse derivatives as matrices, else as values of their nonzeros.
     """
-    compute = kernel.point()
-    if compute is None:
-        return no_fast_path
-    path = _Path(len(kernel.arguments), results, results.finish(matrices), compute=compute, dtype=kernel.dtype)
+    compute, count = kernel.point(), len(kernel.arguments)
+    conversions = results.finish(matrices)
+    arrays_alone = [
+        None if shape == () else convert for shape, convert in zip(results.shapes, conversions, strict=True)
+    ]
+    path = _Path(count, results, arrays_alone)
+    shapes = [*results.shapes, *([()] if ran is not None else [])]
+    making = kernel.making(compute, Made(shapes, True, not path.has_names, ran is not None))
+    if making is not None:
+        if path.is_direct and ran is None:
+            return making
+        path.bind(making=making, ran=ran)
+        path.made("making(*arguments)", ["ran.calls += 1"] if ran is not None else [])
+        return path.text("*arguments")
+    path = _Path(count, results, conversions, compute=compute, dtype=kernel.dtype)
     path.unpack()
     path.allocate(path.shapes())
     path.compute_point(ran)
@@ -279,7 +312,12 @@ def many_points(
         "if out is None:",
         "    if count < few:",
     ]
-    path.allocate(shapes, indent="        ")
+    making = kernel.making(compute, Made(results.shapes, False, not path.has_names), 2 if transposed else 1)
+    if making is None:
+        path.allocate(shapes, indent="        ")
+    else:
+        path.bind(making=making)
+        path.made(f"making(count, {', '.join(path.arguments or ['*arguments'])})", indent="        ")
     path.lines.append("    else:")
     path.allocate(shapes, "aligned", indent="        ")
     path.lines.append("else:")

@@ -88,7 +88,7 @@ def comparison_table(candidates: Iterable[MethodCosts], chosen: str | None = Non
             amount(candidate.fma),
             amount(candidate.multiplications),
             amount(candidate.operations),
-            duration(candidate.seconds),
+            duration(candidate.seconds) if candidate.seconds else "",
         )
         for candidate in candidates
     ]

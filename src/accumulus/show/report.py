@@ -591,7 +591,7 @@ class Report:
             differences = self.jacobian_shape[1] + 1
             program += f", {ratio:.1f} times the function's own"
             if self.differentiates:
-                program += f" (finite differences take {differences} times)"
+                program += f" (finite differences take {amount(differences)} times)"
         rows = [("program", program)]
         if self.has_loops and self.differentiates:
             rows.insert(0, ("between bodies", counted(self.products, "product") + " of derivatives"))

@@ -280,6 +280,22 @@ class CallRows:
         return row
 
 
+class Made(NamedTuple):
+    """Results for which arrays are made in a call.
+
+    Attributes:
+        shapes: their shapes at one point.
+        as_numbers: if True, results of shape () are returned as numbers.
+        in_tuple: if True, a single result is returned in a tuple, as several are.
+        guarded: if True, there is a last one, which is not returned: 0 where the others are invalid.
+    """
+
+    shapes: Sequence[Shape]
+    as_numbers: bool = False
+    in_tuple: bool = False
+    guarded: bool = False
+
+
 class Kernel(ABC):
     """Compiled program that maps the arguments of a point to one row in each result array.
 
@@ -443,6 +459,19 @@ class Kernel(ABC):
             return None
 
         return compute
+
+    def making(self, compute: Callable[..., Any], made: Made, points: int = 0) -> Callable[..., Any] | None:
+        """Return a compiled function that makes arrays for the results and computes them; None if there is none.
+
+        It returns the result, a tuple of several, or NotImplemented as `compute` does.
+
+        Args:
+            compute: the function of `point` or `many`, or one that calls it.
+            made: the results.
+            points: 0 at one point; 1 for a batch with points on the first axis, 2 for the last one: the number of
+                points is a further argument then, in front of the others.
+        """
+        return None
 
     def misaligned(self, shared: tuple[bool, ...], transposed: bool) -> Callable[[Sequence[NDArray[Any]]], None]:
         """Return a function of results that `many` has stored across vector boundaries; arguments as for `many`."""

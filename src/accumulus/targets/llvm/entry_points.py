@@ -21,11 +21,14 @@ from accumulus.targets.llvm.library import (
     AXES,
     DATA,
     DTYPE,
+    EITHER,
     FLAGS,
+    FRESH,
     FUNCTIONS,
     HEADER,
     ITEMS,
     LOOPS,
+    MAKING,
     OBJECTS,
     POINTS,
     READABLE,
@@ -37,12 +40,16 @@ from accumulus.targets.llvm.library import (
 )
 from accumulus.targets.llvm.vectors import UNOPTIMISED, Signature, unless, when
 
+#: Largest number of axes of an array of NumPy, with an axis of points.
+MOST_AXES: Final = 65
+
 # Access to Python objects ---------------------------------------------------------------------------------------------
 
 
 def declared(names: Sequence[str]) -> list[str]:
     """Return declarations of the Python functions and objects that a module needs."""
-    return [FUNCTIONS.get(name, f"@{name} = external global i8") for name in names]
+    functions = FUNCTIONS | MAKING
+    return [functions.get(name, f"@{name} = external global i8") for name in names]
 
 
 def readers(size: int, *, numbers: bool, transposed: bool = False) -> tuple[list[str], tuple[str, ...]]:
@@ -67,8 +74,9 @@ def unpacking(size: int) -> tuple[list[str], tuple[str, ...]]:
     if all objects match the table, and, if None follows them, no result overlaps an argument or another result.
     """
     text, names = readers(size, numbers=True)
+    text += [*declared([*MAKING]), _OVERLAP, _UNPACK, _loops(size), _fresh(size), _EITHER]
     # optimised, unlike other code that runs once per call, since it is compiled once per machine
-    return [line.replace(UNOPTIMISED, "nounwind") for line in [*text, _OVERLAP, _UNPACK, _loops(size)]], names
+    return [line.replace(UNOPTIMISED, "nounwind") for line in text], (*names, *MAKING)
 
 
 def _when(*arguments: str) -> str:
@@ -441,6 +449,185 @@ done:
 ret i64 1
 busy:
 ret i64 0
+}}"""
+
+
+#: Words of the state of ``fresh``: address of the function to call; number of its arguments, and of its results; number
+#: of NumPy's type; 1 if the last result is 0 where the others are invalid; 1 if a single result is returned in a tuple,
+#: too; 1 if points are on the first axis of results, 2 if they are on the last one, 0 at one point. For each result
+#: follow 1 if it is returned as a number, the number of axes, and their lengths.
+FRESH_STATE: Final = ("called", "arguments", "results", "type", "guarded", "tuple", "points")
+
+
+def _fresh(size: int) -> str:
+    """Return the function that makes arrays for results, calls compiled code with them, and returns them.
+
+    Python calls it with the arguments of the function that it calls, after the number of points of a batch; its tuple
+    holds an array of the words of `FRESH_STATE`. It returns the result, or a tuple of several; NotImplemented if the
+    function does so, or if the last result is 0; and passes errors on.
+    """
+    kind = "double" if size == 8 else "float"
+    words = "\n".join(
+        f"%{name}.word = getelementptr i64, ptr %state, i64 {k}\n%{name} = load {'ptr' if k == 0 else 'i64'}, "
+        f"ptr %{name}.word"
+        for k, name in enumerate(FRESH_STATE)
+    )
+    return f"""\
+define internal void @drop(ptr %objects, i64 %count) nounwind {{
+br label %next
+next:
+%k = phi i64 [ 0, %0 ], [ %k.next, %one ]
+{_when("more", "icmp slt i64 %k, %count", "one", "done")}
+{_entry("object", "ptr", "objects", "i64 %k")}
+call void @Py_DecRef(ptr %object)
+%k.next = add i64 %k, 1
+br label %next
+done:
+ret void
+}}
+define ptr @{FRESH}(ptr %self, ptr %given.objects, i64 %given) nounwind {{
+%owner.at = getelementptr i8, ptr %self, i64 {ITEMS + 8}
+%owner = load ptr, ptr %owner.at
+{_field("state", "owner", DATA, "ptr")}
+{words}
+%is.batch = icmp ne i64 %points, 0
+%more.axes = zext i1 %is.batch to i64
+%wanted = add i64 %arguments, %more.axes
+{_when("all", "icmp eq i64 %given, %wanted", "counted", "refuse")}
+br i1 %is.batch, label %batch, label %one.point
+batch:
+%count.object = load ptr, ptr %given.objects
+%count.given = call i64 @PyLong_AsSsize_t(ptr %count.object)
+br label %one.point
+one.point:
+%count = phi i64 [ 0, %counted ], [ %count.given, %batch ]
+%objects.count = add i64 %arguments, %results
+%objects = alloca ptr, i64 %objects.count
+%from = getelementptr ptr, ptr %given.objects, i64 %more.axes
+%bytes = mul i64 %arguments, 8
+call void @llvm.memcpy.p0.p0.i64(ptr %objects, ptr %from, i64 %bytes, i1 false)
+%made = getelementptr ptr, ptr %objects, i64 %arguments
+%lengths = alloca i64, i64 {MOST_AXES}
+%is.first = icmp eq i64 %points, 1
+%shift = zext i1 %is.first to i64
+%own = getelementptr i64, ptr %lengths, i64 %shift
+%shapes = getelementptr i64, ptr %state, i64 {len(FRESH_STATE)}
+%type.number = trunc i64 %type to i32
+br label %next
+next:
+%k = phi i64 [ 0, %one.point ], [ %k.next, %stored ]
+%shape = phi ptr [ %shapes, %one.point ], [ %shape.next, %stored ]
+{_when("more", "icmp slt i64 %k, %results", "allocate", "call")}
+{_entry("axes", "i64", "shape", "i64 1")}
+%axes.at.point = getelementptr i64, ptr %shape, i64 2
+%axes.bytes = mul i64 %axes, 8
+call void @llvm.memcpy.p0.p0.i64(ptr %own, ptr %axes.at.point, i64 %axes.bytes, i1 false)
+%count.place = select i1 %is.first, i64 0, i64 %axes
+%count.at = getelementptr i64, ptr %lengths, i64 %count.place
+store i64 %count, ptr %count.at
+%axes.all = add i64 %axes, %more.axes
+%axes.number = trunc i64 %axes.all to i32
+%array = call ptr @PyArray_New(\
+ptr @object_array_type, i32 %axes.number, ptr %lengths, i32 %type.number, ptr null, ptr null, i32 0, i32 0, ptr null)
+{_unless("none", "icmp eq ptr %array, null", "failed", "stored")}
+%made.at = getelementptr ptr, ptr %made, i64 %k
+store ptr %array, ptr %made.at
+%k.next = add i64 %k, 1
+%shape.next = getelementptr i64, ptr %axes.at.point, i64 %axes
+br label %next
+call:
+%answer = call ptr @PyObject_Vectorcall(ptr %called, ptr %objects, i64 %objects.count, ptr null)
+{_unless("error", "icmp eq ptr %answer, null", "failed", "answered")}
+%is.none = icmp eq ptr %answer, @object_none
+%is.misaligned = icmp eq ptr %answer, @object_misaligned
+{_unless("is.done", "or i1 %is.none, %is.misaligned", "done", "passed.on")}
+call void @drop(ptr %made, i64 %results)
+ret ptr %answer
+done:
+call void @Py_DecRef(ptr %answer)
+%left = sub i64 %results, %guarded
+%is.guarded = icmp ne i64 %guarded, 0
+br i1 %is.guarded, label %guard, label %valid
+guard:
+{_entry("guard.array", "ptr", "made", "i64 %left")}
+{_field("truth.at", "guard.array", DATA, "ptr")}
+%truth = load {kind}, ptr %truth.at
+{_unless("fails", f"fcmp oeq {kind} %truth, 0.0", "invalid", "holds")}
+call void @Py_DecRef(ptr %guard.array)
+br label %valid
+valid:
+%j = phi i64 [ 0, %done ], [ 0, %holds ], [ %j.next, %converted ]
+%shape.j = phi ptr [ %shapes, %done ], [ %shapes, %holds ], [ %shape.j.next, %converted ]
+{_when("more.results", "icmp slt i64 %j, %left", "convert", "return")}
+%is.number = load i64, ptr %shape.j
+{_entry("axes.j", "i64", "shape.j", "i64 1")}
+%places.j = add i64 %axes.j, 2
+%shape.j.next = getelementptr i64, ptr %shape.j, i64 %places.j
+%j.next = add i64 %j, 1
+{_unless("is.array", "icmp eq i64 %is.number, 0", "converted", "number")}
+%number.at = getelementptr ptr, ptr %made, i64 %j
+%number.array = load ptr, ptr %number.at
+%number.object = call ptr @PyArray_Return(ptr %number.array)
+store ptr %number.object, ptr %number.at
+{_unless("no.number", "icmp eq ptr %number.object, null", "lost", "numbered")}
+br label %converted
+converted:
+br label %valid
+return:
+%is.several = icmp ne i64 %left, 1
+%wants.tuple = icmp ne i64 %tuple, 0
+{_unless("in.tuple", "or i1 %is.several, %wants.tuple", "pack", "single")}
+%result = load ptr, ptr %made
+ret ptr %result
+pack:
+%packed = call ptr @PyTuple_New(i64 %left)
+{_unless("no.tuple", "icmp eq ptr %packed, null", "unpacked", "put")}
+br label %item
+item:
+%i = phi i64 [ 0, %put ], [ %i.next, %fill ]
+{_when("more.items", "icmp slt i64 %i, %left", "fill", "full")}
+{_entry("item.object", "ptr", "made", "i64 %i")}
+%status = call i32 @PyTuple_SetItem(ptr %packed, i64 %i, ptr %item.object)
+%i.next = add i64 %i, 1
+br label %item
+full:
+ret ptr %packed
+invalid:
+call void @drop(ptr %made, i64 %results)
+br label %refuse
+refuse:
+call void @Py_IncRef(ptr @object_refused)
+ret ptr @object_refused
+failed:
+%so.far = phi i64 [ %k, %allocate ], [ %results, %call ]
+call void @drop(ptr %made, i64 %so.far)
+ret ptr null
+lost:
+%after = getelementptr ptr, ptr %made, i64 %j.next
+%rest = sub i64 %left, %j.next
+call void @drop(ptr %after, i64 %rest)
+call void @drop(ptr %made, i64 %j)
+ret ptr null
+unpacked:
+call void @drop(ptr %made, i64 %left)
+ret ptr null
+}}"""
+
+
+#: Function that calls the first function of its tuple, and the second one with the same arguments if that refuses.
+_EITHER: Final = f"""\
+define ptr @{EITHER}(ptr %self, ptr %objects, i64 %given) nounwind {{
+%first.at = getelementptr i8, ptr %self, i64 {ITEMS + 8}
+%first = load ptr, ptr %first.at
+%answer = call ptr @PyObject_Vectorcall(ptr %first, ptr %objects, i64 %given, ptr null)
+{_unless("refused", "icmp eq ptr %answer, @object_refused", "other", "answered")}
+ret ptr %answer
+other:
+call void @Py_DecRef(ptr %answer)
+%second.at = getelementptr i8, ptr %self, i64 {ITEMS + 16}
+%second = load ptr, ptr %second.at
+%second.answer = call ptr @PyObject_Vectorcall(ptr %second, ptr %objects, i64 %given, ptr null)
+ret ptr %second.answer
 }}"""
 
 

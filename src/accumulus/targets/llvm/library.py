@@ -17,6 +17,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -50,9 +51,10 @@ METH_FASTCALL: Final = 0x0080
 
 #: Offset of the items of a tuple.
 ITEMS: Final = tuple.__basicsize__
-#: Functions for all programs that unpack the arguments of one point, and that compute one or many points of loops; see
-#: `accumulus.targets.llvm.entry_points`.
+#: Functions for all programs (`accumulus.targets.llvm.entry_points`): they unpack the arguments of one point, compute
+#: one or many points of loops, make the arrays for results, and call another function where the first one refuses.
 UNPACK, LOOPS, POINTS = "accumulus_unpack", "accumulus_loops", "accumulus_points_of_loops"
+FRESH, EITHER = "accumulus_fresh", "accumulus_either"
 #: Python functions that entry points call.
 FUNCTIONS: Final = {
     "Py_IncRef": "declare void @Py_IncRef(ptr)",
@@ -66,6 +68,17 @@ FUNCTIONS: Final = {
     "PyMem_RawMalloc": "declare ptr @PyMem_RawMalloc(i64)",
     "PyMem_RawFree": "declare void @PyMem_RawFree(ptr)",
 }
+#: Functions that make the arrays for results, and their tuple.
+MAKING: Final = {
+    "Py_DecRef": "declare void @Py_DecRef(ptr)",
+    "PyObject_Vectorcall": "declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
+    "PyTuple_New": "declare ptr @PyTuple_New(i64)",
+    "PyTuple_SetItem": "declare i32 @PyTuple_SetItem(ptr, i64, ptr)",
+    "PyArray_New": "declare ptr @PyArray_New(ptr, i32, ptr, i32, ptr, ptr, i32, i32, ptr)",
+    "PyArray_Return": "declare ptr @PyArray_Return(ptr)",
+}
+#: Places of NumPy's functions in the table of its C API.
+NUMPY_API: Final = {"PyArray_Return": 76, "PyArray_New": 93}
 #: Objects whose addresses entry points compare with, or return.
 OBJECTS: Final[dict[str, object]] = {
     "object_none": None,
@@ -82,8 +95,20 @@ OBJECTS: Final[dict[str, object]] = {
 
 def objects(dtype: np.dtype[Any]) -> dict[str, int]:
     """Return addresses of the names that entry points import."""
-    addresses = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in FUNCTIONS}
+    names = [name for name in (*FUNCTIONS, *MAKING) if name not in NUMPY_API]
+    addresses = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in names}
+    addresses |= _numpy_functions()
     return {**addresses, **{name: id(value) for name, value in OBJECTS.items()}, "object_dtype": id(dtype)}
+
+
+@functools.cache
+def _numpy_functions() -> dict[str, int]:
+    """Return addresses of functions of NumPy's C API, from the table that extensions take them from."""
+    module: Any = sys.modules.get("numpy._core._multiarray_umath") or sys.modules["numpy.core._multiarray_umath"]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.argtypes, pointer.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
+    table = ctypes.cast(pointer(module._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+    return {name: table[place] or 0 for name, place in NUMPY_API.items()}
 
 
 class _MethodDefinition(ctypes.Structure):

@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 from accumulus.cache import digest_of_parts
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
-from accumulus.targets.kernel import Batch, Call, Kernel, Unit
+from accumulus.targets.kernel import Batch, Call, Kernel, Made, Unit
 from accumulus.targets.llvm.library import (
+    EITHER,
+    FRESH,
     LOOPS,
     POINTS,
     UNPACK,
@@ -78,6 +80,26 @@ def shared_library(dtype: np.dtype[Any]) -> Library:
         return _LOADED[name]
 
 
+def making_results(
+    compute: Callable[..., Any], arguments: int, made: Made, dtype: np.dtype[Any], points: int = 0
+) -> Callable[..., Any]:
+    """Return a built-in function of arguments that makes the arrays for results and calls `compute` with both.
+
+    Args:
+        compute: function of arguments and results, as `Kernel.point` and `Kernel.many` return it.
+        arguments: number of its arguments.
+        made: the results.
+        dtype: dtype of the results.
+        points: 0 at one point; 1 for a batch with points on the first axis, 2 for the last one: the number of points
+            is a further argument then, in front of the others.
+    """
+    words = [id(compute), arguments, len(made.shapes), dtype.num, made.guarded, made.in_tuple, points]
+    for k, shape in enumerate(made.shapes):
+        words += [made.as_numbers and not shape and k < len(made.shapes) - made.guarded, len(shape), *shape]
+    address = shared_library(dtype).addresses[FRESH]
+    return builtin("computed", address, np.array(words, np.int64), compute, shared_library(dtype))
+
+
 def _linked(code: MachineCode, dtype: np.dtype[Any]) -> Library:
     return Library(code, code.exports, objects(dtype))
 
@@ -90,7 +112,7 @@ def _compiled(dtype: np.dtype[Any]) -> MachineCode:
     from accumulus.targets.llvm.module import in_module
 
     functions = Functions(1, str(dtype))
-    exports = [UNPACK, LOOPS, POINTS]
+    exports = [UNPACK, LOOPS, POINTS, FRESH, EITHER]
     if dtype == np.float64:
         for function in dict.fromkeys(function for function, _ in VECTOR_FUNCTIONS.values()):
             functions.define(function)
@@ -215,6 +237,10 @@ class LLVMKernel(Kernel):
     def many(self, shared: tuple[bool, ...], transposed: bool) -> Callable[..., Any]:
         """Return the compiled function for batches; see `Kernel.many`."""
         return self._batch(shared, transposed, False).batch
+
+    def making(self, compute: Callable[..., Any], made: Made, points: int = 0) -> Callable[..., Any]:
+        """Return a function that makes arrays for the results and computes them; see `Kernel.making`."""
+        return making_results(compute, len(self.arguments), made, self.dtype, points)
 
     def misaligned(self, shared: tuple[bool, ...], transposed: bool) -> Callable[[Sequence[NDArray[Any]]], None]:
         """Return a function of results that were stored across vector boundaries; see `Kernel.misaligned`."""

@@ -39,6 +39,7 @@ from accumulus.targets.kernel import (
     CallRows,
     Floats,
     Kernel,
+    Made,
     Unit,
     aligned,
     pool,
@@ -47,8 +48,8 @@ from accumulus.targets.kernel import (
 from accumulus.targets.llvm.bodies import APART, DRIVER, REPEAT, compile_loops, compiled_for_points, repeating
 from accumulus.targets.llvm.entry_points import STATE, unpacking_table
 from accumulus.targets.llvm.host import host
-from accumulus.targets.llvm.library import LOOPS, POINTS, Library, builtin
-from accumulus.targets.llvm.llvm_kernel import shared_library
+from accumulus.targets.llvm.library import EITHER, LOOPS, POINTS, Library, builtin
+from accumulus.targets.llvm.llvm_kernel import making_results, shared_library
 from accumulus.targets.llvm.rows import LOOKUPS, SPARSE_ROWS
 from accumulus.targets.llvm.steps import Step, Steps, address_of, overlap
 from accumulus.targets.llvm.vectors import Signature
@@ -151,12 +152,12 @@ class LLVMLoops(Kernel):
         compute, entry = super().point(), self._entry_for(self._unit.threads)
         if entry is None:
             return compute
-        compiled = entry.point
+        shared = shared_library(self.dtype)
+        return builtin("point", shared.addresses[EITHER], entry.point, compute, shared)
 
-        def either(*arrays: Any) -> Any:
-            return None if compiled(*arrays) is None else compute(*arrays)
-
-        return either
+    def making(self, compute: Callable[..., Any], made: Made, points: int = 0) -> Callable[..., Any]:
+        """Return a function that makes arrays for the results and computes them; see `Kernel.making`."""
+        return making_results(compute, len(self.arguments), made, self.dtype, points)
 
     def _entry_for(self, threads: int) -> _Entry | None:
         if threads not in self._compiled:
