@@ -181,6 +181,7 @@ class SavedPrograms(Watched):
         Raises:
             ArgumentError: for arguments of another structure, or of other shapes.
             CaseError: for a point of a case that was not saved.
+            FileError: if there is a program, and the function itself is asked for.
         """
         name, programs = self.name, self.programs
         if programs is None:
@@ -196,6 +197,8 @@ class SavedPrograms(Watched):
                 f"the file of {name} has no program for arguments of the shapes {shapes}, or for these constants; it "
                 f"has one for {saved_shapes or 'other structures'}. Save it again after a call with such arguments"
             )
+        if cases.at(examples) is not None:
+            raise FileError(f"the function of {name} itself was not saved, only the programs of its derivatives")
         raise CaseError(
             f"the file of {name} has no program for the case of this point: the function takes a branch there that it "
             f"took at none of the points it was called with before it was saved ({len(cases.programs)} cases). Save it "
