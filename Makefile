@@ -7,7 +7,7 @@
 #   make bench    measurements against CasADi, JAX and SymPy
 #   make tables   write the tables and the chart of the documentation from what make bench ARGS="NAME --store" measured
 #   make bench-symforce  the same against SymForce, which has an environment of its own
-#   make bench-heyoka  many initial value problems at once, also against heyoka, in an environment of its own
+#   make bench-peers  against heyoka, SymEngine, Symbolica and ddx, in an environment of their own
 #   make bench-search  what the search reaches, and what it proves; some minutes
 #   make contract operations and results as they were, bit for bit; times beside an old checkout with ARGS="--against PATH"
 #   make fuzz     every function at every order, 100,000 random programs, changed files; threads, forks, kills; hours;
@@ -30,7 +30,7 @@ BIN := .venv/bin
 STAMPS := .venv/installed
 KERNELS := $(wildcard setup.py src/accumulus/native/*.py src/accumulus/*/compiled/*.py)
 
-.PHONY: demo test test-browser check bench bench-search bench-symforce bench-heyoka tables contract fuzz fuzz-tests docs figures wheel assets screenshots format clean
+.PHONY: demo test test-browser check bench bench-search bench-symforce bench-peers tables contract fuzz fuzz-tests docs figures wheel assets screenshots format clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/runtime $(STAMPS)/kernels
@@ -65,12 +65,12 @@ build/symforce/installed: requirements/symforce.txt | $(STAMPS)/venv
 	@build/symforce/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-bench-heyoka: $(STAMPS)/bench $(STAMPS)/kernels build/heyoka/installed
-	$(BIN)/python benchmarks/bench.py ensembles $(ARGS)
+bench-peers: $(STAMPS)/bench $(STAMPS)/kernels build/peers/installed
+	$(BIN)/python benchmarks/bench.py $(or $(ARGS),peers ensembles)
 
-build/heyoka/installed: requirements/heyoka.txt | $(STAMPS)/venv
-	@$(BIN)/python -m venv build/heyoka
-	@build/heyoka/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+build/peers/installed: requirements/peers.txt | $(STAMPS)/venv
+	@$(BIN)/python -m venv build/peers
+	@build/peers/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
 build/suites/installed: requirements/suites.txt | $(STAMPS)/venv

@@ -2,7 +2,7 @@
 
 Stiff problems are compared with SciPy's LSODA on compiled rates and Jacobians, one problem after the other, and their
 sensitivities with LSODA on the variational equations. Others are compared with heyoka's batch integrator, which runs in
-an environment of its own: `make bench-heyoka`. All have the same tolerances.
+an environment of its own: `make bench-peers`. All have the same tolerances.
 """
 
 from __future__ import annotations

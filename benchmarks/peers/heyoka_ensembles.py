@@ -1,25 +1,19 @@
 """heyoka's batch integrator on many initial value problems: Taylor's method in the lanes of vectors.
 
-It runs in an environment of its own, which `make bench-heyoka` makes. This file is also the program that runs there.
+It runs in an environment of its own, which `make bench-peers` makes. This file is also the program that runs there.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cases.ensembles import OTHERS, TOLERANCE
-from peers import NotInstalled
-
-BENCHMARKS = Path(__file__).resolve().parents[1]
-PYTHON = BENCHMARKS.parent / "build" / "heyoka" / "bin" / "python"
+from peers.elsewhere import answered
 
 
 def integrated(name: str, count: int, seed: int, turns: int) -> tuple[float, Any]:
@@ -28,14 +22,7 @@ def integrated(name: str, count: int, seed: int, turns: int) -> tuple[float, Any
     Raises:
         NotInstalled: without heyoka, or if it fails.
     """
-    python = os.environ.get("HEYOKA_PYTHON", str(PYTHON))
-    if not Path(python).exists():
-        raise NotInstalled("heyoka not installed: make bench-heyoka")
-    command = [python, "-m", "peers.heyoka_ensembles", name, str(count), str(seed), str(turns)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=BENCHMARKS)
-    if run.returncode:
-        raise NotInstalled(run.stderr.strip().splitlines()[-1][:60])
-    answer = json.loads(run.stdout.splitlines()[-1])
+    answer = answered("peers.heyoka_ensembles", name, count, seed, turns)
     return answer["seconds"], np.array(answer["last"])
 
 

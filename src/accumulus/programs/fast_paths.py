@@ -65,15 +65,12 @@ class _Path:
         self.passed = ", ".join((*(self.arguments or ["*arguments"]), *(self._names or ["*arrays"])))
         self.arrays = f"({', '.join(self._names)},)" if self._names else "arrays"
         self._count = count
-        #: True if what `Kernel.making` returns needs no further conversion.
-        self.is_direct = tree is not None and tree in (names[0], f"({''.join(f'{name}, ' for name in names)})")
+        in_tuple = f"({''.join(f'{name}, ' for name in names)})"
+        #: True if results are made in a tuple, and if what `Kernel.making` returns needs no further conversion.
+        self.in_tuple = tree is None or tree == in_tuple
+        self.is_direct = tree is not None and tree in (names[0], in_tuple)
         self._tree = tree if tree is not None else f"{self._source.named(results.making(finish))}(arrays)"
         self._source.bind(ndarray=np.ndarray, empty=np.empty, **objects)
-
-    @property
-    def has_names(self) -> bool:
-        """True if each result is a variable."""
-        return bool(self._names)
 
     def bind(self, **objects: Any) -> None:
         """Bind further objects to their names."""
@@ -111,8 +108,14 @@ class _Path:
         if self.is_direct and not lines:
             self.lines.append(f"{indent}return {call}")
             return
-        several = f"[{', '.join(self._names)}]" if len(self._names) > 1 else "".join(self._names)
-        more = [f"made = {call}", f"if made is NotImplemented: {_REFUSE}", *lines, f"{several or 'arrays'} = made"]
+        names = ", ".join(self._names) or "arrays"
+        names = f"[{names}]" if self._names and (self.in_tuple or len(self._names) > 1) else names
+        more = [
+            f"made = {call}",
+            f"if made is NotImplemented: {_REFUSE}",
+            *lines,
+            f"{names} = made",
+        ]
         self.lines += [indent + line for line in (*more, f"return {self._tree}")]
 
     def take(self, shapes: Sequence[str], results: Results, indent: str = "", *, counted: bool = False) -> None:
@@ -210,7 +213,7 @@ def one_point(kernel: Kernel, results: Results, ran: Ran | None = None, *, matri
     ]
     path = _Path(count, results, arrays_alone)
     shapes = [*results.shapes, *([()] if ran is not None else [])]
-    making = kernel.making(compute, Made(shapes, True, not path.has_names, ran is not None))
+    making = kernel.making(compute, Made(shapes, True, path.in_tuple, ran is not None))
     if making is not None:
         if path.is_direct and ran is None:
             return making
@@ -312,7 +315,7 @@ def many_points(
         "if out is None:",
         "    if count < few:",
     ]
-    making = kernel.making(compute, Made(results.shapes, False, not path.has_names), 2 if transposed else 1)
+    making = kernel.making(compute, Made(results.shapes, False, path.in_tuple), 2 if transposed else 1)
     if making is None:
         path.allocate(shapes, indent="        ")
     else:
