@@ -286,7 +286,8 @@ class CompiledProgram:
     @cached_property
     def fast_into(self) -> FastPath:
         """The fast path that writes to the caller's arrays, see `accumulus.programs.fast_paths.into_arrays`."""
-        return into_arrays(self._point, self._results, self._arguments.shapes, self.ran if self.is_guarded else None)
+        ran = self.ran if self.is_guarded else None
+        return into_arrays(self.kernel, self._point, self._results, self._arguments.shapes, ran)
 
     @cached_property
     def _point(self) -> Callable[..., Any] | None:

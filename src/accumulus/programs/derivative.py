@@ -91,6 +91,8 @@ class Derivative:
     _fast: FastPaths
     _fast_nonzeros: FastPaths
     _fast_into: FastPaths
+    #: The first path to results.
+    _first: FastPath
     #: Fast path for batches like the last one; None if there is none.
     _fast_batch: FastPath | None
     #: Function that is True if the variables that all these were compiled with are the very same (`Captured.is_same`).
@@ -141,7 +143,7 @@ class Derivative:
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        fast = {"_fast", "_fast_nonzeros", "_fast_into", "_fast_batch", "_is_same"}
+        fast = {"_fast", "_fast_nonzeros", "_fast_into", "_first", "_fast_batch", "_is_same"}
         process_bound = {*fast, "_lock", "_readers", "_read"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         # executors of searches belong to this process; each copy watches for itself
@@ -164,41 +166,46 @@ class Derivative:
         """Objects whose attributes are watched for changes."""
         return self._watched.holder
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+    def __call__(self, *arguments: Any, out: Any = ..., **keywords: Any) -> Any:
         """Return derivatives at one point, of shape (result shape, argument shape) for each result and argument.
 
         Arguments may be passed by keyword, as to `f`; omitted ones take their defaults.
 
         Args:
             *arguments: arguments of `f`: numbers, arrays and containers.
-            **keywords: arguments by name.
-            out: keyword-only, if `f` takes no argument of that name and no arbitrary keywords: array, sequence of
+            out: if `f` takes no argument of that name and no arbitrary keywords: array, sequence of
                 arrays, or arrays in the structure of the results, to write to, as for `batch`. For sparse results they
                 are arrays of the nonzeros, in the order of `pattern`. The call returns these arrays, and numbers for
                 results that are numbers.
+            **keywords: arguments by name.
 
         Raises:
             ArgumentError: for arguments of a wrong kind; if `out` has another shape, dtype or memory order, or overlaps
                 an argument. Nothing is written in this case.
         """
-        if not keywords or "out" in keywords:
+        if not keywords:
             try:
                 is_current = self._is_same() or self._is_current()
             except GONE:
                 is_current = False
-            if is_current and not keywords:
-                for _, fast in self._fast:
+            if is_current and out is ...:
+                result = self._first(*arguments)
+                if result is not NotImplemented:
+                    return result
+                for _, fast in self._fast[1:]:
                     result = fast(*arguments)
                     if result is not NotImplemented:
                         return result
-            elif is_current and len(keywords) == 1:
+            elif is_current:
                 for _, fast in self._fast_into:
-                    result = fast(arguments, keywords["out"])
+                    result = fast(arguments, out)
                     if result is not NotImplemented:
                         return result
-            if keywords and self._forms is not None and self._forms.takes_out:
-                out = keywords.pop("out")
-                return self(*arguments, **keywords) if out is None else self._into(arguments, keywords, out)
+        if out is not ...:
+            if self._forms is None or not self._forms.takes_out:
+                keywords["out"] = out
+            elif out is not None:
+                return self._into(arguments, keywords, out)
         for read, form in self._readers:
             numbers = read(arguments, keywords)
             if numbers is not None and form._holds():
@@ -647,6 +654,7 @@ class Derivative:
                 rest = [entry for entry in getattr(self, attribute) if entry[0] is not cases]
                 self._is_same = self._watched.is_same
                 setattr(self, attribute, ((cases, fast), *rest[: MOST_FAST - 1]))
+                self._first = self._fast[0][1] if self._fast else no_fast_path
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
         """Call a sparse derivative; return the values of the nonzeros instead of SciPy's matrices.
@@ -967,7 +975,7 @@ class Derivative:
     def _drop_fast_paths(self) -> None:
         """Drop all fast paths, and only then what they are compared with, since other threads may be calling."""
         self._fast = self._fast_nonzeros = self._fast_into = ()
-        self._fast_batch = None
+        self._first, self._fast_batch = no_fast_path, None
         self._is_same = always
 
     def __repr__(self) -> str:

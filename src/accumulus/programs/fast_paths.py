@@ -25,7 +25,7 @@ from accumulus.programs.arguments import InAxes
 from accumulus.programs.calls import Ran, Settle, where_guards_settle
 from accumulus.programs.results import Finish, Results, Shape
 from accumulus.targets import Kernel
-from accumulus.targets.kernel import WORTH_ALIGNING, Made, aligned, share_memory
+from accumulus.targets.kernel import WORTH_ALIGNING, Made, UsualCall, aligned, share_memory
 
 #: Function from arguments to results, or to NotImplemented.
 FastPath = Callable[..., Any]
@@ -206,12 +206,8 @@ def one_point(kernel: Kernel, results: Results, ran: Ran | None = None, *, matri
             invalid.
         matrices: if True, return sparse derivatives as matrices, else as values of their nonzeros.
     """
-    compute, count = kernel.point(), len(kernel.arguments)
-    conversions = results.finish(matrices)
-    arrays_alone = [
-        None if shape == () else convert for shape, convert in zip(results.shapes, conversions, strict=True)
-    ]
-    path = _Path(count, results, arrays_alone)
+    compute, count, conversions = kernel.point(), len(kernel.arguments), results.finish(matrices)
+    path = _Path(count, results, _beside_numbers(results, conversions))
     shapes = [*results.shapes, *([()] if ran is not None else [])]
     making = kernel.making(compute, Made(shapes, True, path.in_tuple, ran is not None))
     if making is not None:
@@ -228,13 +224,18 @@ def one_point(kernel: Kernel, results: Results, ran: Ran | None = None, *, matri
 
 
 def into_arrays(
-    compute: Callable[..., Any] | None, results: Results, shapes: Sequence[object], ran: Ran | None = None
+    kernel: Kernel,
+    compute: Callable[..., Any] | None,
+    results: Results,
+    shapes: Sequence[object],
+    ran: Ran | None = None,
 ) -> FastPath:
     """Return the fast path that writes results at one point to arrays of the caller.
 
     It takes the arguments, and the array, a sequence of arrays, or arrays in the structure of the results.
 
     Args:
+        kernel: kernel to call.
         compute: compiled function of the numeric arguments and the results, see `Kernel.point`; None if there is none.
         results: layout of the results.
         shapes: shapes of all arguments; None for constants.
@@ -254,7 +255,16 @@ def into_arrays(
         ]
     path.unpack()
     path.compute_point(ran, ", None")
-    return path.function("arguments, out")
+    function = path.function("arguments, out")
+    path = _Path(len(numeric), results, _beside_numbers(results, results.finish(True)))
+    if ran is not None or None in shapes or not path.is_direct:
+        return function
+    return kernel.taking(compute, Made(results.shapes, True, path.in_tuple), function)
+
+
+def _beside_numbers(results: Results, conversions: Finish) -> Finish:
+    """Return the conversions of results that `Kernel.making` returns: it makes numbers itself."""
+    return [None if shape == () else convert for shape, convert in zip(results.shapes, conversions, strict=True)]
 
 
 def many_points(
@@ -289,14 +299,15 @@ def many_points(
         compute = where_guards_settle(compute, settle, ran, shared, transposed, kernel.dtype)
     path = _Path(len(shared), results, results.finish_batch(transposed), compute=compute, dtype=kernel.dtype)
     longest = max([1, *(segment.length for segment in results.segments)])
+    few, noted, most = -(-WORTH_ALIGNING // longest), -(-WORTH_NOTING // longest), kernel.most_points
     path.bind(
         aligned=aligned,
         for_axes=in_axes,
         default_threads=threads,
         check_threads=check_threads,
-        most=kernel.most_points,  # a longer call of compiled code could not be interrupted
-        few=-(-WORTH_ALIGNING // longest),
-        noted=-(-WORTH_NOTING // longest),
+        most=most,  # a longer call of compiled code could not be interrupted
+        few=few,
+        noted=noted,
         threads_for=kernel.threads_for,
         misaligned=kernel.misaligned(shared, transposed),
     )
@@ -315,7 +326,8 @@ def many_points(
         "if out is None:",
         "    if count < few:",
     ]
-    making = kernel.making(compute, Made(results.shapes, False, path.in_tuple), 2 if transposed else 1)
+    made = Made(results.shapes, in_tuple=path.in_tuple, points=2 if transposed else 1)
+    making = kernel.making(compute, made)
     if making is None:
         path.allocate(shapes, indent="        ")
     else:
@@ -334,7 +346,12 @@ def many_points(
         f"    if answer is not Ellipsis: {_REFUSE}",
         f"    if out is not None and count >= noted: misaligned({path.arrays})",
     ]
-    return path.function("arguments, out, threads, in_axes, transposed")
+    function = path.function("arguments, out, threads, in_axes, transposed")
+    if not path.is_direct:
+        return function
+    axes, given = len(kernel.arguments[leading]) + 1, noted if results.takes_out else 0
+    usual = UsualCall(leading, axes, min(few, most + 1), min(given, most + 1), in_axes, transposed, threads == 1)
+    return kernel.taking(compute, made, function, usual)
 
 
 def beside_constants(fast: FastPath, shapes: Sequence[object], arguments: Sequence[Any]) -> FastPath:

@@ -281,19 +281,43 @@ class CallRows:
 
 
 class Made(NamedTuple):
-    """Results for which arrays are made in a call.
+    """Results for which arrays are made, or taken from the caller, in a call.
 
     Attributes:
         shapes: their shapes at one point.
         as_numbers: if True, results of shape () are returned as numbers.
         in_tuple: if True, a single result is returned in a tuple, as several are.
         guarded: if True, there is a last one, which is not returned: 0 where the others are invalid.
+        points: 0 at one point; 1 for a batch with points on the first axis, 2 for the last one.
     """
 
     shapes: Sequence[Shape]
     as_numbers: bool = False
     in_tuple: bool = False
     guarded: bool = False
+    points: int = 0
+
+
+class UsualCall(NamedTuple):
+    """The calls of a batch that compiled code takes.
+
+    Attributes:
+        leading: position of an argument with an axis of points.
+        axes: number of its axes.
+        most: number of points that are too many for new results.
+        most_given: number of points that are too many for results that the caller passes.
+        in_axes: the very object that the caller passes.
+        transposed: likewise.
+        alone: True if one thread is used by default.
+    """
+
+    leading: int
+    axes: int
+    most: int
+    most_given: int
+    in_axes: object
+    transposed: bool
+    alone: bool
 
 
 class Kernel(ABC):
@@ -460,18 +484,33 @@ class Kernel(ABC):
 
         return compute
 
-    def making(self, compute: Callable[..., Any], made: Made, points: int = 0) -> Callable[..., Any] | None:
+    def making(self, compute: Callable[..., Any], made: Made) -> Callable[..., Any] | None:
         """Return a compiled function that makes arrays for the results and computes them; None if there is none.
 
-        It returns the result, a tuple of several, or NotImplemented as `compute` does.
+        It takes the arguments, in a batch after the number of points. It returns the result, a tuple of several, or
+        NotImplemented as `compute` does.
 
         Args:
             compute: the function of `point` or `many`, or one that calls it.
             made: the results.
-            points: 0 at one point; 1 for a batch with points on the first axis, 2 for the last one: the number of
-                points is a further argument then, in front of the others.
         """
         return None
+
+    def taking(
+        self, compute: Callable[..., Any], made: Made, otherwise: Callable[..., Any], usual: UsualCall | None = None
+    ) -> Callable[..., Any]:
+        """Return a function of a tuple of arguments and `out`, compiled if possible, that returns as that of `making`.
+
+        At one point `out` has the arrays for the results. In a batch it may be None, and `threads`, `in_axes` and
+        `transposed` follow it.
+
+        Args:
+            compute: as for `making`.
+            made: the results.
+            otherwise: function that takes the same, and is called for everything that compiled code does not take.
+            usual: for a batch, the calls that compiled code takes.
+        """
+        return otherwise
 
     def misaligned(self, shared: tuple[bool, ...], transposed: bool) -> Callable[[Sequence[NDArray[Any]]], None]:
         """Return a function of results that `many` has stored across vector boundaries; arguments as for `many`."""

@@ -33,6 +33,7 @@ from accumulus.targets.llvm.library import (
     POINTS,
     READABLE,
     SHAPE,
+    TAKEN,
     TYPE,
     UNPACK,
     VALUE,
@@ -74,7 +75,7 @@ def unpacking(size: int) -> tuple[list[str], tuple[str, ...]]:
     if all objects match the table, and, if None follows them, no result overlaps an argument or another result.
     """
     text, names = readers(size, numbers=True)
-    text += [*declared([*MAKING]), _OVERLAP, _UNPACK, _loops(size), _fresh(size), _EITHER]
+    text += [*declared([*MAKING]), _OVERLAP, _UNPACK, _loops(size), _making_results(size), _EITHER]
     # optimised, unlike other code that runs once per call, since it is compiled once per machine
     return [line.replace(UNOPTIMISED, "nounwind") for line in text], (*names, *MAKING)
 
@@ -452,26 +453,45 @@ ret i64 0
 }}"""
 
 
-#: Words of the state of ``fresh``: address of the function to call; number of its arguments, and of its results; number
-#: of NumPy's type; 1 if the last result is 0 where the others are invalid; 1 if a single result is returned in a tuple,
-#: too; 1 if points are on the first axis of results, 2 if they are on the last one, 0 at one point. For each result
-#: follow 1 if it is returned as a number, the number of axes, and their lengths.
-FRESH_STATE: Final = ("called", "arguments", "results", "type", "guarded", "tuple", "points")
+#: Words of the state of the functions that make results: address of the function to call; number of its arguments, and
+#: of its results; number of NumPy's type; 1 if the last result is 0 where the others are invalid; 1 if a single result
+#: is returned in a tuple, too; 1 if points are on the first axis of results, 2 if they are on the last one, 0 at one
+#: point. Of batches also: position of an argument with points, and the number of its axes; numbers of points that are
+#: too many for new results, and for those of the caller; addresses of `in_axes` and `transposed`; 1 if one thread is
+#: used by default. For each result follow 1 if it is returned as a number, the number of axes, and their lengths.
+RESULTS_STATE: Final = (
+    *("called", "arguments", "results", "type", "guarded", "tuple", "points"),
+    *("leading", "axes.with.points", "many", "many.given", "in.axes", "transposed", "alone"),
+)
+_ADDRESSES: Final = ("called", "in.axes", "transposed")
 
 
-def _fresh(size: int) -> str:
-    """Return the function that makes arrays for results, calls compiled code with them, and returns them.
+def _loaded(*names: str) -> str:
+    """Return instructions that load words of `RESULTS_STATE`."""
+    return "\n".join(
+        f"%{name}.word = getelementptr i64, ptr %state, i64 {RESULTS_STATE.index(name)}\n"
+        f"%{name} = load {'ptr' if name in _ADDRESSES else 'i64'}, ptr %{name}.word"
+        for name in names
+    )
 
-    Python calls it with the arguments of the function that it calls, after the number of points of a batch; its tuple
-    holds an array of the words of `FRESH_STATE`. It returns the result, or a tuple of several; NotImplemented if the
-    function does so, or if the last result is 0; and passes errors on.
+
+#: Instructions that find the state of a function's tuple.
+_STATE_OF_SELF: Final = f"""\
+%owner.at = getelementptr i8, ptr %self, i64 {ITEMS + 8}
+%owner = load ptr, ptr %owner.at
+{_field("state", "owner", DATA, "ptr")}"""
+
+
+def _making_results(size: int) -> str:
+    """Return the functions that make arrays for results, or take them, call compiled code, and return the results.
+
+    Python calls ``fresh`` with the arguments of the function that is called, after the number of points of a batch; and
+    ``taken`` with a tuple of the arguments and `out`, and of batches with `threads`, `in_axes` and `transposed`, too.
+    Their tuple holds an array of the words of `RESULTS_STATE`; that of ``taken`` also a function that it calls where it
+    refuses. They return the result, or a tuple of several; NotImplemented if the called function does so, or if the
+    last result is 0; and pass errors on.
     """
     kind = "double" if size == 8 else "float"
-    words = "\n".join(
-        f"%{name}.word = getelementptr i64, ptr %state, i64 {k}\n%{name} = load {'ptr' if k == 0 else 'i64'}, "
-        f"ptr %{name}.word"
-        for k, name in enumerate(FRESH_STATE)
-    )
     return f"""\
 define internal void @drop(ptr %objects, i64 %count) nounwind {{
 br label %next
@@ -485,25 +505,71 @@ br label %next
 done:
 ret void
 }}
-define ptr @{FRESH}(ptr %self, ptr %given.objects, i64 %given) nounwind {{
-%owner.at = getelementptr i8, ptr %self, i64 {ITEMS + 8}
-%owner = load ptr, ptr %owner.at
-{_field("state", "owner", DATA, "ptr")}
-{words}
+define internal ptr @items_of(ptr %out, ptr %slot, i64 %wanted) nounwind {{
+{_field("type", "out", TYPE, "ptr")}
+{_unless("is.array", "icmp eq ptr %type, @object_array_type", "array", "no.array")}
+{_unless("is.tuple", "icmp eq ptr %type, @object_tuple", "tuple", "no.tuple")}
+{_when("is.list", "icmp eq ptr %type, @object_list", "list", "refuse")}
+{_field("listed", "out", 8, "ptr")}
+br label %sized
+array:
+store ptr %out, ptr %slot
+{_when("is.one", "icmp eq i64 %wanted, 1", "single", "refuse")}
+ret ptr %slot
+tuple:
+%items = getelementptr i8, ptr %out, i64 {ITEMS}
+br label %sized
+sized:
+%found = phi ptr [ %listed, %list ], [ %items, %tuple ]
+{_field("count", "out", 0, "i64")}
+{_when("as.many", "icmp eq i64 %count, %wanted", "found.all", "refuse")}
+ret ptr %found
+refuse:
+ret ptr null
+}}
+define internal i1 @has_shape(ptr %object, i64 %axes, ptr %lengths) nounwind {{
+{_field("type", "object", TYPE, "ptr")}
+{_when("is.array", "icmp eq ptr %type, @object_array_type", "array", "differs")}
+{_field("axes.given", "object", AXES, "i32")}
+{_field("own", "object", SHAPE, "ptr")}
+%axes.given.wide = sext i32 %axes.given to i64
+{_when("as.many", "icmp eq i64 %axes.given.wide, %axes", "counted", "differs")}
+br label %next
+next:
+%k = phi i64 [ 0, %counted ], [ %k.next, %compare ]
+{_when("more", "icmp slt i64 %k, %axes", "compare", "same")}
+{_entry("length", "i64", "own", "i64 %k")}
+{_entry("wanted", "i64", "lengths", "i64 %k")}
+%k.next = add i64 %k, 1
+%is.right = icmp eq i64 %length, %wanted
+br i1 %is.right, label %next, label %differs
+same:
+ret i1 true
+differs:
+ret i1 false
+}}
+define internal ptr @made(ptr %state, ptr %from, i64 %count, ptr %out) nounwind {{
+{_loaded("called", "arguments", "results", "type", "guarded", "tuple", "points")}
 %is.batch = icmp ne i64 %points, 0
 %more.axes = zext i1 %is.batch to i64
-%wanted = add i64 %arguments, %more.axes
-{_when("all", "icmp eq i64 %given, %wanted", "counted", "refuse")}
-br i1 %is.batch, label %batch, label %one.point
-batch:
-%count.object = load ptr, ptr %given.objects
-%count.given = call i64 @PyLong_AsSsize_t(ptr %count.object)
-br label %one.point
-one.point:
-%count = phi i64 [ 0, %counted ], [ %count.given, %batch ]
-%objects.count = add i64 %arguments, %results
-%objects = alloca ptr, i64 %objects.count
-%from = getelementptr ptr, ptr %given.objects, i64 %more.axes
+%left = sub i64 %results, %guarded
+%slot = alloca ptr
+%has.out = icmp ne ptr %out, @object_none
+br i1 %has.out, label %given, label %begin
+given:
+%given.items = call ptr @items_of(ptr %out, ptr %slot, i64 %left)
+{_unless("no.items", "icmp eq ptr %given.items, null", "refuse", "begin.given")}
+br label %begin
+begin:
+%items = phi ptr [ null, %0 ], [ %given.items, %begin.given ]
+%is.marked = icmp ugt i1 %has.out, %is.batch
+%mark = zext i1 %is.marked to i64
+%objects.all = add i64 %arguments, %results
+%objects.count = add i64 %objects.all, %mark
+%objects.memory = add i64 %objects.all, 1
+%objects = alloca ptr, i64 %objects.memory
+%mark.at = getelementptr ptr, ptr %objects, i64 %objects.all
+store ptr @object_none, ptr %mark.at
 %bytes = mul i64 %arguments, 8
 call void @llvm.memcpy.p0.p0.i64(ptr %objects, ptr %from, i64 %bytes, i1 false)
 %made = getelementptr ptr, ptr %objects, i64 %arguments
@@ -511,13 +577,13 @@ call void @llvm.memcpy.p0.p0.i64(ptr %objects, ptr %from, i64 %bytes, i1 false)
 %is.first = icmp eq i64 %points, 1
 %shift = zext i1 %is.first to i64
 %own = getelementptr i64, ptr %lengths, i64 %shift
-%shapes = getelementptr i64, ptr %state, i64 {len(FRESH_STATE)}
+%shapes = getelementptr i64, ptr %state, i64 {len(RESULTS_STATE)}
 %type.number = trunc i64 %type to i32
 br label %next
 next:
-%k = phi i64 [ 0, %one.point ], [ %k.next, %stored ]
-%shape = phi ptr [ %shapes, %one.point ], [ %shape.next, %stored ]
-{_when("more", "icmp slt i64 %k, %results", "allocate", "call")}
+%k = phi i64 [ 0, %begin ], [ %k.next, %stored ]
+%shape = phi ptr [ %shapes, %begin ], [ %shape.next, %stored ]
+{_when("more", "icmp slt i64 %k, %results", "shaped", "call")}
 {_entry("axes", "i64", "shape", "i64 1")}
 %axes.at.point = getelementptr i64, ptr %shape, i64 2
 %axes.bytes = mul i64 %axes, 8
@@ -526,12 +592,26 @@ call void @llvm.memcpy.p0.p0.i64(ptr %own, ptr %axes.at.point, i64 %axes.bytes, 
 %count.at = getelementptr i64, ptr %lengths, i64 %count.place
 store i64 %count, ptr %count.at
 %axes.all = add i64 %axes, %more.axes
+%is.returned = icmp slt i64 %k, %left
+%is.given = and i1 %is.returned, %has.out
+br i1 %is.given, label %take, label %allocate
+take:
+{_entry("item", "ptr", "items", "i64 %k")}
+%fits = call i1 @has_shape(ptr %item, i64 %axes.all, ptr %lengths)
+br i1 %fits, label %taken, label %misfit
+taken:
+call void @Py_IncRef(ptr %item)
+br label %stored
+allocate:
 %axes.number = trunc i64 %axes.all to i32
 %array = call ptr @PyArray_New(\
 ptr @object_array_type, i32 %axes.number, ptr %lengths, i32 %type.number, ptr null, ptr null, i32 0, i32 0, ptr null)
-{_unless("none", "icmp eq ptr %array, null", "failed", "stored")}
+{_unless("none", "icmp eq ptr %array, null", "failed", "allocated")}
+br label %stored
+stored:
+%result.object = phi ptr [ %item, %taken ], [ %array, %allocated ]
 %made.at = getelementptr ptr, ptr %made, i64 %k
-store ptr %array, ptr %made.at
+store ptr %result.object, ptr %made.at
 %k.next = add i64 %k, 1
 %shape.next = getelementptr i64, ptr %axes.at.point, i64 %axes
 br label %next
@@ -545,7 +625,6 @@ call void @drop(ptr %made, i64 %results)
 ret ptr %answer
 done:
 call void @Py_DecRef(ptr %answer)
-%left = sub i64 %results, %guarded
 %is.guarded = icmp ne i64 %guarded, 0
 br i1 %is.guarded, label %guard, label %valid
 guard:
@@ -564,7 +643,7 @@ valid:
 %places.j = add i64 %axes.j, 2
 %shape.j.next = getelementptr i64, ptr %shape.j, i64 %places.j
 %j.next = add i64 %j, 1
-{_unless("is.array", "icmp eq i64 %is.number, 0", "converted", "number")}
+{_unless("stays.array", "icmp eq i64 %is.number, 0", "converted", "number")}
 %number.at = getelementptr ptr, ptr %made, i64 %j
 %number.array = load ptr, ptr %number.at
 %number.object = call ptr @PyArray_Return(ptr %number.array)
@@ -582,16 +661,19 @@ ret ptr %result
 pack:
 %packed = call ptr @PyTuple_New(i64 %left)
 {_unless("no.tuple", "icmp eq ptr %packed, null", "unpacked", "put")}
-br label %item
-item:
-%i = phi i64 [ 0, %put ], [ %i.next, %fill ]
-{_when("more.items", "icmp slt i64 %i, %left", "fill", "full")}
-{_entry("item.object", "ptr", "made", "i64 %i")}
-%status = call i32 @PyTuple_SetItem(ptr %packed, i64 %i, ptr %item.object)
+br label %fill
+fill:
+%i = phi i64 [ 0, %put ], [ %i.next, %filled ]
+{_when("more.items", "icmp slt i64 %i, %left", "filled", "full")}
+{_entry("filled.object", "ptr", "made", "i64 %i")}
+%status = call i32 @PyTuple_SetItem(ptr %packed, i64 %i, ptr %filled.object)
 %i.next = add i64 %i, 1
-br label %item
+br label %fill
 full:
 ret ptr %packed
+misfit:
+call void @drop(ptr %made, i64 %k)
+br label %refuse
 invalid:
 call void @drop(ptr %made, i64 %results)
 br label %refuse
@@ -611,6 +693,84 @@ ret ptr null
 unpacked:
 call void @drop(ptr %made, i64 %left)
 ret ptr null
+}}
+define ptr @{FRESH}(ptr %self, ptr %objects, i64 %given) nounwind {{
+{_STATE_OF_SELF}
+{_loaded("arguments", "points")}
+%is.batch = icmp ne i64 %points, 0
+%more = zext i1 %is.batch to i64
+%wanted = add i64 %arguments, %more
+{_when("all", "icmp eq i64 %given, %wanted", "counted", "refuse")}
+br i1 %is.batch, label %batch, label %start
+batch:
+%count.object = load ptr, ptr %objects
+%count.given = call i64 @PyLong_AsSsize_t(ptr %count.object)
+br label %start
+start:
+%count = phi i64 [ 0, %counted ], [ %count.given, %batch ]
+%from = getelementptr ptr, ptr %objects, i64 %more
+%made = call ptr @made(ptr %state, ptr %from, i64 %count, ptr @object_none)
+ret ptr %made
+refuse:
+call void @Py_IncRef(ptr @object_refused)
+ret ptr @object_refused
+}}
+define ptr @{TAKEN}(ptr %self, ptr %objects, i64 %given) nounwind {{
+{_STATE_OF_SELF}
+{_loaded("arguments", "points")}
+%is.batch = icmp ne i64 %points, 0
+%wanted = select i1 %is.batch, i64 5, i64 2
+{_when("all", "icmp eq i64 %given, %wanted", "given.all", "otherwise")}
+%arguments.object = load ptr, ptr %objects
+{_field("arguments.type", "arguments.object", TYPE, "ptr")}
+{_when("is.tuple", "icmp eq ptr %arguments.type, @object_tuple", "in.tuple", "otherwise")}
+{_field("size", "arguments.object", 0, "i64")}
+{_when("as.many", "icmp eq i64 %size, %arguments", "counted", "otherwise")}
+%from = getelementptr i8, ptr %arguments.object, i64 {ITEMS}
+{_entry("out", "ptr", "objects", "i64 1")}
+br i1 %is.batch, label %batch, label %compute
+batch:
+{_loaded("leading", "axes.with.points", "many", "many.given", "in.axes", "transposed", "alone")}
+{_entry("threads.given", "ptr", "objects", "i64 2")}
+{_entry("in.axes.given", "ptr", "objects", "i64 3")}
+{_entry("transposed.given", "ptr", "objects", "i64 4")}
+%no.threads = icmp eq ptr %threads.given, @object_none
+%is.alone = icmp ne i64 %alone, 0
+%by.default = and i1 %no.threads, %is.alone
+%is.one = icmp eq ptr %threads.given, @object_one
+%one.thread = or i1 %by.default, %is.one
+%same.axes = icmp eq ptr %in.axes.given, %in.axes
+%same.way = icmp eq ptr %transposed.given, %transposed
+%alike = and i1 %same.axes, %same.way
+{_when("usual", "and i1 %one.thread, %alike", "usual.call", "otherwise")}
+{_entry("leading.object", "ptr", "from", "i64 %leading")}
+{_field("leading.type", "leading.object", TYPE, "ptr")}
+{_when("is.array", "icmp eq ptr %leading.type, @object_array_type", "array", "otherwise")}
+{_field("leading.axes", "leading.object", AXES, "i32")}
+{_field("leading.lengths", "leading.object", SHAPE, "ptr")}
+%leading.axes.wide = sext i32 %leading.axes to i64
+{_when("right.axes", "icmp eq i64 %leading.axes.wide, %axes.with.points", "has.points", "otherwise")}
+%last.axis = sub i64 %axes.with.points, 1
+%is.last = icmp eq i64 %points, 2
+%axis = select i1 %is.last, i64 %last.axis, i64 0
+{_entry("points.given", "i64", "leading.lengths", "i64 %axis")}
+%is.fresh = icmp eq ptr %out, @object_none
+%most = select i1 %is.fresh, i64 %many, i64 %many.given
+{_when("are.few", "icmp slt i64 %points.given, %most", "few", "otherwise")}
+br label %compute
+compute:
+%count = phi i64 [ 0, %counted ], [ %points.given, %few ]
+%made = call ptr @made(ptr %state, ptr %from, i64 %count, ptr %out)
+{_unless("refused", "icmp eq ptr %made, @object_refused", "again", "returned")}
+ret ptr %made
+again:
+call void @Py_DecRef(ptr %made)
+br label %otherwise
+otherwise:
+%other.at = getelementptr i8, ptr %self, i64 {ITEMS + 24}
+%other = load ptr, ptr %other.at
+%answer = call ptr @PyObject_Vectorcall(ptr %other, ptr %objects, i64 %given, ptr null)
+ret ptr %answer
 }}"""
 
 

@@ -52,9 +52,9 @@ METH_FASTCALL: Final = 0x0080
 #: Offset of the items of a tuple.
 ITEMS: Final = tuple.__basicsize__
 #: Functions for all programs (`accumulus.targets.llvm.entry_points`): they unpack the arguments of one point, compute
-#: one or many points of loops, make the arrays for results, and call another function where the first one refuses.
+#: one or many points of loops, make or take the arrays for results, and call another function where one refuses.
 UNPACK, LOOPS, POINTS = "accumulus_unpack", "accumulus_loops", "accumulus_points_of_loops"
-FRESH, EITHER = "accumulus_fresh", "accumulus_either"
+FRESH, TAKEN, EITHER = "accumulus_fresh", "accumulus_taken", "accumulus_either"
 #: Python functions that entry points call.
 FUNCTIONS: Final = {
     "Py_IncRef": "declare void @Py_IncRef(ptr)",
@@ -90,6 +90,9 @@ OBJECTS: Final[dict[str, object]] = {
     "object_float64": np.float64,
     "object_float32": np.float32,
     "object_int64": np.int64,
+    "object_tuple": tuple,
+    "object_list": list,
+    "object_one": 1,
 }
 
 

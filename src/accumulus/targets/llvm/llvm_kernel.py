@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from accumulus.cache import digest_of_parts
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
-from accumulus.targets.kernel import Batch, Call, Kernel, Made, Unit
+from accumulus.targets.kernel import Batch, Call, Kernel, Made, Unit, UsualCall
 from accumulus.targets.llvm.library import (
     EITHER,
     FRESH,
     LOOPS,
     POINTS,
+    TAKEN,
     UNPACK,
     Library,
     MachineCode,
@@ -80,24 +81,33 @@ def shared_library(dtype: np.dtype[Any]) -> Library:
         return _LOADED[name]
 
 
-def making_results(
-    compute: Callable[..., Any], arguments: int, made: Made, dtype: np.dtype[Any], points: int = 0
-) -> Callable[..., Any]:
-    """Return a built-in function of arguments that makes the arrays for results and calls `compute` with both.
+class MakesResults(Kernel):
+    """Kernel whose results are made, or taken from the caller, in machine code."""
 
-    Args:
-        compute: function of arguments and results, as `Kernel.point` and `Kernel.many` return it.
-        arguments: number of its arguments.
-        made: the results.
-        dtype: dtype of the results.
-        points: 0 at one point; 1 for a batch with points on the first axis, 2 for the last one: the number of points
-            is a further argument then, in front of the others.
-    """
-    words = [id(compute), arguments, len(made.shapes), dtype.num, made.guarded, made.in_tuple, points]
-    for k, shape in enumerate(made.shapes):
-        words += [made.as_numbers and not shape and k < len(made.shapes) - made.guarded, len(shape), *shape]
-    address = shared_library(dtype).addresses[FRESH]
-    return builtin("computed", address, np.array(words, np.int64), compute, shared_library(dtype))
+    def making(self, compute: Callable[..., Any], made: Made) -> Callable[..., Any]:
+        """Return a built-in function; see `Kernel.making`."""
+        shared = shared_library(self.dtype)
+        return builtin("computed", shared.addresses[FRESH], self._state(compute, made, None), compute, shared)
+
+    def taking(
+        self, compute: Callable[..., Any], made: Made, otherwise: Callable[..., Any], usual: UsualCall | None = None
+    ) -> Callable[..., Any]:
+        """Return a built-in function; see `Kernel.taking`."""
+        shared, state = shared_library(self.dtype), self._state(compute, made, usual)
+        return builtin("computed", shared.addresses[TAKEN], state, compute, otherwise, shared, usual)
+
+    def _state(self, compute: Callable[..., Any], made: Made, usual: UsualCall | None) -> NDArray[np.int64]:
+        """Return the words of `accumulus.targets.llvm.entry_points.RESULTS_STATE`."""
+        results, dtype = len(made.shapes), self.dtype
+        words = [id(compute), len(self.arguments), results, dtype.num, made.guarded, made.in_tuple, made.points]
+        if usual is None:
+            words += [0] * len(UsualCall._fields)
+        else:
+            words += [usual.leading, usual.axes, usual.most, usual.most_given]
+            words += [id(usual.in_axes), id(usual.transposed), usual.alone]
+        for k, shape in enumerate(made.shapes):
+            words += [made.as_numbers and not shape and k < results - made.guarded, len(shape), *shape]
+        return np.array(words, np.int64)
 
 
 def _linked(code: MachineCode, dtype: np.dtype[Any]) -> Library:
@@ -112,7 +122,7 @@ def _compiled(dtype: np.dtype[Any]) -> MachineCode:
     from accumulus.targets.llvm.module import in_module
 
     functions = Functions(1, str(dtype))
-    exports = [UNPACK, LOOPS, POINTS, FRESH, EITHER]
+    exports = [UNPACK, LOOPS, POINTS, FRESH, TAKEN, EITHER]
     if dtype == np.float64:
         for function in dict.fromkeys(function for function, _ in VECTOR_FUNCTIONS.values()):
             functions.define(function)
@@ -142,7 +152,7 @@ class _Compiled:
     slow_entries: int = 0  # number of entries stored without such code where it would have been faster
 
 
-class LLVMKernel(Kernel):
+class LLVMKernel(MakesResults):
     """Kernel of machine code, in several variants, each compiled when it is first needed.
 
     Code for one point has a single lane, and the bits of a batch: it takes a fraction of the time to compile, and less
@@ -237,10 +247,6 @@ class LLVMKernel(Kernel):
     def many(self, shared: tuple[bool, ...], transposed: bool) -> Callable[..., Any]:
         """Return the compiled function for batches; see `Kernel.many`."""
         return self._batch(shared, transposed, False).batch
-
-    def making(self, compute: Callable[..., Any], made: Made, points: int = 0) -> Callable[..., Any]:
-        """Return a function that makes arrays for the results and computes them; see `Kernel.making`."""
-        return making_results(compute, len(self.arguments), made, self.dtype, points)
 
     def misaligned(self, shared: tuple[bool, ...], transposed: bool) -> Callable[[Sequence[NDArray[Any]]], None]:
         """Return a function of results that were stored across vector boundaries; see `Kernel.misaligned`."""

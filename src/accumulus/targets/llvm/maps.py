@@ -38,8 +38,6 @@ from accumulus.targets.kernel import (
     Batch,
     CallRows,
     Floats,
-    Kernel,
-    Made,
     Unit,
     aligned,
     pool,
@@ -49,7 +47,7 @@ from accumulus.targets.llvm.bodies import APART, DRIVER, REPEAT, compile_loops, 
 from accumulus.targets.llvm.entry_points import STATE, unpacking_table
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.library import EITHER, LOOPS, POINTS, Library, builtin
-from accumulus.targets.llvm.llvm_kernel import making_results, shared_library
+from accumulus.targets.llvm.llvm_kernel import MakesResults, shared_library
 from accumulus.targets.llvm.rows import LOOKUPS, SPARSE_ROWS
 from accumulus.targets.llvm.steps import Step, Steps, address_of, overlap
 from accumulus.targets.llvm.vectors import Signature
@@ -81,7 +79,7 @@ MOST_TOGETHER: Final = 1024
 LANES, LANES_AN_OPERATION, CALL = 1e-2, 1e-4, 1e-5
 
 
-class LLVMLoops(Kernel):
+class LLVMLoops(MakesResults):
     """Kernel of loops in machine code: for one point, and for points in lanes once many were computed.
 
     Raises:
@@ -154,10 +152,6 @@ class LLVMLoops(Kernel):
             return compute
         shared = shared_library(self.dtype)
         return builtin("point", shared.addresses[EITHER], entry.point, compute, shared)
-
-    def making(self, compute: Callable[..., Any], made: Made, points: int = 0) -> Callable[..., Any]:
-        """Return a function that makes arrays for the results and computes them; see `Kernel.making`."""
-        return making_results(compute, len(self.arguments), made, self.dtype, points)
 
     def _entry_for(self, threads: int) -> _Entry | None:
         if threads not in self._compiled:
