@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -237,6 +240,43 @@ def test_programs_and_files_have_the_same_paths(results, arguments, slow, tmp_pa
         way.batch(*positional, **keywords, out=out)
         assert bits(out) == bits(expected)
         assert not slow
+
+
+@every_way
+def test_calls_leave_nothing_behind(results, arguments):
+    """Compiled code counts references itself: of results, of refused arrays, and where the called code raises."""
+    derivative, passed, _ = made(results, arguments)
+    (one, named), (many, named_many) = passed(X[0], T[0]), passed(X, T)
+    expected, together = derivative(*one, **named), derivative.batch(*many, **named_many)
+    out = like(expected, lambda leaf: np.full(np.shape(leaf), -7.0))
+    outs = fresh(together)
+    wrong = [np.empty((*np.shape(leaf), 3)) for leaf in leaves(expected)]
+
+    narrow, narrow_many = passed(X[0].astype("f"), T[0]), passed(X.astype("f"), T)  # which compiled code refuses
+
+    def everything():
+        derivative(*one, **named)
+        derivative(*narrow[0], **narrow[1])
+        derivative.batch(*narrow_many[0], **narrow_many[1])
+        derivative(*one, **named, out=out)
+        derivative.batch(*many, **named_many)
+        derivative.batch(*many, **named_many, out=outs)
+        with suppress(ArgumentError):
+            derivative(*one, **named, out=wrong)
+        with suppress(ArgumentError):
+            derivative.batch(*many, **named_many, out=wrong)
+
+    kept = []
+    for _ in range(8):  # caches fill in some of them, but a lost reference is one in each call
+        gc.collect()
+        before, none = sys.getallocatedblocks(), sys.getrefcount(None)
+        for _ in range(50):
+            everything()
+        gc.collect()
+        kept.append((sys.getallocatedblocks() - before, abs(sys.getrefcount(None) - none)))
+    blocks, references = zip(*kept, strict=True)
+    assert min(blocks) < 25
+    assert min(references) < 25
 
 
 def wrong_outputs(out):
