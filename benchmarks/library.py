@@ -171,6 +171,12 @@ def hessian_contender(example: Example, X: NDArray[np.float64], w: NDArray[np.fl
     return Contender(NAME, lambda: hessian.batch(*arguments, in_axes=axes, out=out), dense)
 
 
+def bound_hessian(example: Example, x: NDArray[np.float64], w: NDArray[np.float64]) -> Contender:
+    """Gradient and Hessian of w·f at one point, bound to its arrays."""
+    call = acc.value_gradient_hessian(weighted(example), 0).bind(*((x,) if example.outputs == 1 else (x, w)))
+    return Contender("bound", call, lambda: call()[2][np.newaxis])
+
+
 @cache
 def function_operations(example: Example) -> Tally:
     """Operations of the function alone, optimised."""

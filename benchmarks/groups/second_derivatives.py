@@ -22,6 +22,8 @@ from timing import measure, one_core
 MEAN_REACH, NOWHERE_ABOVE = 0.6, 1.0
 PRODUCTS_REACH = 0.7
 JAX_REACH, CASADI_REACH = 8.0, 4.0
+#: Largest ratio of a bound call's time to that of CasADi's C by ctypes.
+BOUND_REACH = 1.1
 TOLERANCE = 1e-9
 
 
@@ -67,9 +69,10 @@ def products(settings: Settings) -> Table:
 
 
 def times(settings: Settings) -> Table:
-    """Times of gradient and Hessian of the examples in a batch, on one thread."""
+    """Times of gradient and Hessian of the examples: in a batch on one thread, and of a bound call at one point."""
     rows: list[Row] = []
     ratios: dict[str, list[float]] = {}
+    bound: list[float] = []
     with one_core():
         for example in settings.examples:
             X = example.sample(settings.points, settings.seed)
@@ -91,13 +94,30 @@ def times(settings: Settings) -> Table:
                 rows.append(
                     Row({"function": example.name, "peer": name, "ns": own, "peer's ns": other, "×": other / own})
                 )
+            if "CasADi C" in peers:
+                rows.append(_at_one_point(example, X[:1], w, settings))
+                bound.append(float(rows[-1].cells["×"]))
     for name, reach in (("CasADi C", CASADI_REACH), ("JAX", JAX_REACH)):
         if name in ratios:
             reached = statistics.geometric_mean(ratios[name])
             rows.append(
                 Row({"function": "geometric mean", "peer": name}, Goal(reach, reached, at_most=False, unit="×"))
             )
-    return Table("hessian-time", "Time per point of gradient and Hessian in a batch, one thread", rows)
+    if bound:
+        mean = Goal(1.0 / BOUND_REACH, statistics.geometric_mean(bound), at_most=False, unit="×")
+        rows.append(Row({"function": "geometric mean", "peer": "CasADi C, one point"}, mean))
+    title = "Time per point of gradient and Hessian, in a batch and bound at one point, one thread"
+    return Table("hessian-time", title, rows)
+
+
+def _at_one_point(example: Example, x: NDArray[np.float64], w: NDArray[np.float64], settings: Settings) -> Row:
+    """A bound call, against CasADi's C called by ctypes with arguments that are converted already."""
+    ours, theirs = library.bound_hessian(example, x[0].copy(), w), casadi_second.contender(example, x, w)
+    _compare(example, ours.dense(), theirs.dense())
+    taken = measure({"ours": ours.run, "theirs": theirs.run}, settings.turns)
+    own, other = (1e9 * taken[name].median for name in ("ours", "theirs"))
+    cells = {"function": example.name, "peer": "CasADi C, one point", "ns": own, "peer's ns": other, "×": other / own}
+    return Row(cells)
 
 
 def _compare(example: Example, ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> None:
