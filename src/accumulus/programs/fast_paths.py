@@ -25,7 +25,7 @@ from accumulus.programs.arguments import InAxes
 from accumulus.programs.calls import Ran, Settle, where_guards_settle
 from accumulus.programs.results import Finish, Results, Shape
 from accumulus.targets import Kernel
-from accumulus.targets.kernel import WORTH_ALIGNING, Made, UsualCall, aligned, share_memory
+from accumulus.targets.kernel import MOST_MADE, WORTH_ALIGNING, Made, UsualCall, aligned, share_memory
 
 #: Function from arguments to results, or to NotImplemented.
 FastPath = Callable[..., Any]
@@ -299,7 +299,10 @@ def many_points(
         compute = where_guards_settle(compute, settle, ran, shared, transposed, kernel.dtype)
     path = _Path(len(shared), results, results.finish_batch(transposed), compute=compute, dtype=kernel.dtype)
     longest = max([1, *(segment.length for segment in results.segments)])
-    few, noted, most = -(-WORTH_ALIGNING // longest), -(-WORTH_NOTING // longest), kernel.most_points
+    made = Made(results.shapes, in_tuple=path.in_tuple, points=2 if transposed else 1)
+    making = kernel.making(compute, made)
+    worth_aligning = WORTH_ALIGNING if making is None else MOST_MADE
+    few, noted, most = -(-worth_aligning // longest), -(-WORTH_NOTING // longest), kernel.most_points
     path.bind(
         aligned=aligned,
         for_axes=in_axes,
@@ -326,8 +329,6 @@ def many_points(
         "if out is None:",
         "    if count < few:",
     ]
-    made = Made(results.shapes, in_tuple=path.in_tuple, points=2 if transposed else 1)
-    making = kernel.making(compute, made)
     if making is None:
         path.allocate(shapes, indent="        ")
     else:

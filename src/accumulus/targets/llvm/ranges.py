@@ -346,7 +346,6 @@ def run_columns(
     scratch = _Scratch()
     scratch.take("frame", slots * lanes * size)
     scratch.take("line.at", 8)
-    cleared = scratch.size
     for name in moving:
         scratch.take(f"tile.{name}", strides[name] * pitch * size)
 
@@ -364,7 +363,7 @@ def run_columns(
         inward += [
             f"call void @copy(ptr %tile.{name}, i64 {pitch * size}, ptr %here.{name}, i64 %line, i64 {strides[name]}, "
             "i64 %bytes)",
-            f"call void @pad(ptr %tile.{name}, i64 {strides[name]}, i64 %used)",
+            f"call void @pad(ptr %tile.{name}, i64 {strides[name]}, i64 %used, i64 %count)",
         ]
     stored = [group for group in results if not group.is_zero]
     outward: list[str] = []
@@ -400,10 +399,10 @@ def run_columns(
         "tiled:",
     ]
     return [
-        *_copy(tile * size),
+        *_copy(tile * size, size),
         *_STREAM,
         *_copy_out(),
-        *_pad(tile, pitch, "double" if size == 8 else "float"),
+        *_pad(pitch, "double" if size == 8 else "float"),
         *_CLEAR,
         _head(signature),
         *scratch.opening(),
@@ -417,8 +416,6 @@ def run_columns(
         *clear,
         *(choice if direct else ("br label %tiled", "tiled:")),
         f"store i64 {pitch * size}, ptr %line.at",
-        f"%tiles = getelementptr inbounds i8, ptr %scratch, i64 {cleared}",
-        f"call void @llvm.memset.p0.i64(ptr %tiles, i8 0, i64 {scratch.size - cleared}, i1 false)",
         "br label %loop",
         "loop:",
         "%at = phi i64 [ %first, %tiled ], [ %next, %loop ]",
@@ -427,9 +424,9 @@ def run_columns(
         f"%used = select i1 %fills, i64 {tile}, i64 %left",
         f"%bytes = mul i64 %used, {size}",
         *moved("here", "%at"),
-        *inward,
         f"%up = add i64 %used, {lanes - 1}",
         f"%count = and i64 %up, {-lanes}",
+        *inward,
         blocks("tile", "%count"),
         *outward,
         f"%next = add i64 %at, {tile}",
@@ -545,20 +542,21 @@ def _runs(results: Sequence[ResultGroup]) -> list[tuple[int, int, int]]:
     return runs
 
 
-def _copy(full: int) -> list[str]:
-    """Return the function that copies %count runs of %bytes each; runs of `full` bytes without a call."""
+def _copy(full: int, size: int) -> list[str]:
+    """Return the function that copies %count runs of %bytes each; runs of `full` or `size` bytes without a call."""
     lines = [
         "define internal void @copy(ptr noalias %to, i64 %to.step, ptr noalias %from, i64 %from.step, "
         "i64 %count, i64 %bytes) nounwind noinline {",
         "start:",
         *when("some", "icmp sgt i64 %count, 0", "choose", "done"),
-        f"%full = icmp eq i64 %bytes, {full}",
-        "br i1 %full, label %whole, label %part",
+        *unless("full", f"icmp eq i64 %bytes, {full}", "whole", "short"),
+        f"%single = icmp eq i64 %bytes, {size}",
+        "br i1 %single, label %one, label %part",
     ]
-    for label, amount in (("whole", str(full)), ("part", "%bytes")):
+    for label, amount, before in (("whole", full, "choose"), ("one", size, "short"), ("part", "%bytes", "short")):
         lines += [
             f"{label}:",
-            f"%k.{label} = phi i64 [ 0, %choose ], [ %next.{label}, %{label} ]",
+            f"%k.{label} = phi i64 [ 0, %{before} ], [ %next.{label}, %{label} ]",
             f"%to.by.{label} = mul i64 %k.{label}, %to.step",
             f"%from.by.{label} = mul i64 %k.{label}, %from.step",
             f"%to.{label} = getelementptr inbounds i8, ptr %to, i64 %to.by.{label}",
@@ -596,15 +594,15 @@ def _copy_out() -> list[str]:
     ]
 
 
-def _pad(tile: int, pitch: int, real: str) -> list[str]:
-    """Return the function that fills %count runs of `tile` entries, from %used on, with the entry before %used.
+def _pad(pitch: int, real: str) -> list[str]:
+    """Return the function that fills %count runs up to %end.of.run, from %used on, with the entry before %used.
 
     Runs begin every `pitch` entries.
     """
     return [
-        f"define internal void @pad(ptr %tile, i64 %count, i64 %used) {UNOPTIMISED} {{",
+        "define internal void @pad(ptr %tile, i64 %count, i64 %used, i64 %end.of.run) nounwind noinline {",
         "start:",
-        f"%full = icmp eq i64 %used, {tile}",
+        "%full = icmp eq i64 %used, %end.of.run",
         "%none = icmp eq i64 %count, 0",
         *unless("nothing", "or i1 %full, %none", "done", "run"),
         "%k = phi i64 [ 0, %start ], [ %k.next, %run.end ]",
@@ -619,7 +617,7 @@ def _pad(tile: int, pitch: int, real: str) -> list[str]:
         "%at = add i64 %begin, %j",
         f"%to = getelementptr inbounds {real}, ptr %tile, i64 %at",
         f"store {real} %value, ptr %to",
-        *again("j", "1", f"{tile}", "j.more", "fill", "run.end"),
+        *again("j", "1", "%end.of.run", "j.more", "fill", "run.end"),
         *again("k", "1", "%count", "k.more", "run", "done"),
         "ret void",
         "}",
