@@ -38,7 +38,7 @@ from accumulus.targets import Call, Kernel, Segment
 from accumulus.targets.kernel import share_memory
 
 if TYPE_CHECKING:
-    from accumulus.programs.forms import Form
+    from accumulus.programs.forms import CallForm
     from accumulus.programs.measured import Speed
     from accumulus.programs.native_function import NativeFunction
     from accumulus.show.report import Report
@@ -135,7 +135,7 @@ class CompiledProgram:
     #: Arguments of the last call for which guards were checked, and its results, until these are returned.
     _computed: tuple[Sequence[Any], Sequence[NDArray[Any]]] | None = None
     #: How users pass arguments; None for numbers and arrays by position.
-    _form: Form | None = None
+    _form: CallForm | None = None
     #: Fast path for batches like the last one; None if there is none.
     fast_batch_of_last: FastPath | None = None
 
@@ -198,7 +198,7 @@ class CompiledProgram:
         names = [("value", values), (self.kind.noun, derivatives), ("holds", int(self.is_guarded))]
         return tuple(f"{name}_{k}" if count > 1 else name for name, count in names for k in range(count))
 
-    def formed(self, form: Form) -> CompiledProgram:
+    def formed(self, form: CallForm) -> CompiledProgram:
         """Return this program for calls with arguments of a form."""
         made = copy.copy(self)
         made._form = form

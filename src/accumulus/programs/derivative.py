@@ -40,7 +40,7 @@ from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derived import check_number, points_around
 from accumulus.programs.directions import Directed, seeded_signature, settled_seeds
 from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_path
-from accumulus.programs.forms import Form, Forms, axes_by_position, axes_of_numbers
+from accumulus.programs.forms import CallForm, Forms, axes_by_position, axes_of_numbers
 from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import DerivativeKind
 from accumulus.programs.lowering import Recorded, program_of
@@ -486,7 +486,7 @@ class Derivative:
             return program
         assert self._forms is not None
         call = form.__wrapped__ if form is not self else None
-        return program.formed(Form(self._forms, call, form._name))  # type: ignore[arg-type]  # a form's function is one
+        return program.formed(CallForm(self._forms, call, form._name))  # type: ignore[arg-type]  # a form's function is one
 
     def bind(self, *arguments: Any, out: Any = None, **keywords: Any) -> BoundCall:
         """Return a call without arguments that reads these arrays, and writes to `out`, each time.

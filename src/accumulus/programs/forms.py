@@ -315,8 +315,8 @@ def _axes_below(structure: Structure, entry: Any, subject: str) -> list[int | No
     ]
 
 
-class Form:
-    """How users pass the arguments of one program: in containers and by keyword, always in the same structure.
+class CallForm:
+    """The form in which users pass the arguments of one program: containers and keywords, always in one structure.
 
     Args:
         forms: forms of the function's arguments.

@@ -51,7 +51,7 @@ METH_FASTCALL: Final = 0x0080
 
 #: Offset of the items of a tuple.
 ITEMS: Final = tuple.__basicsize__
-#: Functions for all programs (`accumulus.targets.llvm.entry_points`): they unpack the arguments of one point, compute
+#: Functions for all programs (`accumulus.targets.llvm.shared_code`): they unpack the arguments of one point, compute
 #: one or many points of loops, make or take the arrays for results, and call another function where one refuses.
 UNPACK, LOOPS, POINTS = "accumulus_unpack", "accumulus_loops", "accumulus_points_of_loops"
 FRESH, TAKEN, EITHER = "accumulus_fresh", "accumulus_taken", "accumulus_either"

@@ -97,7 +97,7 @@ class MakesResults(Kernel):
         return builtin("computed", shared.addresses[TAKEN], state, compute, otherwise, shared, usual)
 
     def _state(self, compute: Callable[..., Any], made: Made, usual: UsualCall | None) -> NDArray[np.int64]:
-        """Return the words of `accumulus.targets.llvm.entry_points.RESULTS_STATE`."""
+        """Return the words of `accumulus.targets.llvm.shared_code.RESULTS_STATE`."""
         results, dtype = len(made.shapes), self.dtype
         words = [id(compute), len(self.arguments), results, dtype.num, made.guarded, made.in_tuple, made.points]
         if usual is None:
@@ -115,11 +115,11 @@ def _linked(code: MachineCode, dtype: np.dtype[Any]) -> Library:
 
 
 def _compiled(dtype: np.dtype[Any]) -> MachineCode:
-    from accumulus.targets.llvm.entry_points import unpacking
     from accumulus.targets.llvm.host import compile_ir
     from accumulus.targets.llvm.instructions import Functions
     from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS
     from accumulus.targets.llvm.module import in_module
+    from accumulus.targets.llvm.shared_code import unpacking
 
     functions = Functions(1, str(dtype))
     exports = [UNPACK, LOOPS, POINTS, FRESH, TAKEN, EITHER]

@@ -44,11 +44,12 @@ from accumulus.targets.kernel import (
     reused,
 )
 from accumulus.targets.llvm.bodies import APART, DRIVER, REPEAT, compile_loops, compiled_for_points, repeating
-from accumulus.targets.llvm.entry_points import STATE, unpacking_table
+from accumulus.targets.llvm.entry_points import unpacking_table
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.library import EITHER, LOOPS, POINTS, Library, builtin
 from accumulus.targets.llvm.llvm_kernel import MakesResults, shared_library
 from accumulus.targets.llvm.rows import LOOKUPS, SPARSE_ROWS
+from accumulus.targets.llvm.shared_code import STATE
 from accumulus.targets.llvm.steps import Step, Steps, address_of, overlap
 from accumulus.targets.llvm.vectors import Signature
 from accumulus.targets.nests import Place
@@ -672,7 +673,7 @@ def _in_columns(vectors: Floats, count: int) -> Floats:
 
 
 class _Entry(NamedTuple):
-    """Compiled functions for one point and for many, see `accumulus.targets.llvm.entry_points`."""
+    """Compiled functions for one point and for many, see `accumulus.targets.llvm.shared_code`."""
 
     point: Callable[..., Any]  # that Python calls
     points: Callable[..., int]  # of addresses, their distances, and a number of points
