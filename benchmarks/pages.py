@@ -278,6 +278,18 @@ def beyond() -> str:
     return written(["function", *columns], rows, group.measured())
 
 
+def peers() -> str:
+    """Times of value and Jacobian, relative to those of libraries that compile symbols."""
+    group = Group.of("peers")
+    rows = []
+    for row in group.rows:
+        if row["function"] == "geometric mean":
+            columns = [name for name in row if name not in ("function", "peer", "reached", "reach")]
+            rows.append([row["peer"], *(rounded(row[name], 2) for name in columns)])
+    names = ["one call" if name == "call ×" else name for name in columns]
+    return written(["time, relative to", *names], rows, group.measured())
+
+
 def counts() -> str:
     """Products of the best plans for public graphs."""
     group, rows = Group.of("counts"), []
@@ -537,6 +549,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "time": time,
     "transposed": transposed,
     "beyond": beyond,
+    "peers": peers,
     "counts": counts,
     "structure": structure,
     "lowering": lowering,

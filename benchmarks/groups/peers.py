@@ -36,7 +36,7 @@ def table(settings: Settings) -> Table:
     """One row a function and peer, then the geometric means for each peer."""
     rows: list[Row] = []
     calls: dict[str, list[float]] = {}
-    batches: dict[str, list[float]] = {}
+    batches: dict[str, list[list[float]]] = {}
     asked = {example.name for example in settings.functions}
     with one_core():
         for example in map(named, [name for name in FUNCTIONS if name in asked]):
@@ -49,12 +49,14 @@ def table(settings: Settings) -> Table:
                     continue
                 call, ratios, cells = _compared(example, theirs, settings)
                 calls.setdefault(peer, []).append(call)
-                batches.setdefault(peer, []).extend(ratios)
+                batches.setdefault(peer, []).append(ratios)
                 rows.append(Row({"function": example.name, "peer": peer, **cells}, Goal(REACH, max(ratios), unit="×")))
-    for peer, ratios in batches.items():
-        means = statistics.geometric_mean(calls[peer]), statistics.geometric_mean(ratios)
-        cells = {"function": "geometric mean", "peer": peer, "call ×": means[0]}
-        rows.append(Row(cells, Goal(REACH, means[1], unit="×")))
+    for peer, by_function in batches.items():
+        means = [statistics.geometric_mean(of_size) for of_size in zip(*by_function, strict=True)]
+        cells: dict[str, Any] = {"function": "geometric mean", "peer": peer}
+        cells["call ×"] = statistics.geometric_mean(calls[peer])
+        cells |= {f"{size:,}": mean for size, mean in zip(SIZES, means, strict=True)}
+        rows.append(Row(cells, Goal(REACH, statistics.geometric_mean(means), unit="×")))
     notes = ["×: time of accumulus / time of the peer, in batches of so many points; the goal is for the largest."]
     return Table("peers", "Value and Jacobian at one point and in batches, against compiled symbols", rows, notes)
 

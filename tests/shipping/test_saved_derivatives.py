@@ -300,6 +300,9 @@ def test_reports_have_the_costs_of_the_saved_plans(tmp_path):
             assert actual.chosen.operations == expected.chosen.operations
             assert actual.chosen.lower_bound == expected.chosen.lower_bound
             assert "from a file" in str(actual)
+            with pytest.raises(ArgumentError, match=r"from a file|runs as loops"):
+                actual.plot("lines")
+            assert actual.show(tmp_path / "report.html").exists()
 
 
 def test_kinds_and_names_of_arrays(tmp_path):

@@ -316,8 +316,11 @@ class Results:
         structure, leaves = flatten(out)
         arrays = dict(leaves)
         if arrays.keys() != set(names) or not isinstance(structure, Branch):
+            given = (
+                f"has arrays at {', '.join(arrays)}" if isinstance(structure, Branch) else f"is {type(out).__name__}"
+            )
             raise ArgumentError(
-                f"out has arrays at {', '.join(arrays)}; expected an array, a sequence of {len(names)} of them, or "
+                f"out {given}; expected an array, a sequence of {len(names)} of them, or "
                 f"arrays in the structure of the results, at {', '.join(names)}"
             )
         return [arrays[name] for name in names]

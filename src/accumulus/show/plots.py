@@ -81,6 +81,8 @@ def _checked(report: Report, kind: str) -> Any:
             raise ArgumentError(
                 f"{kind!r} needs the program, and this report is of a graph or a copy; expected jac.report()"
             )
+        if report.from_file:
+            raise ArgumentError(f"{kind!r} needs the plan, and {report.name} was loaded from a file, which has none")
         costs = Costs.of(subject.program, subject.function, parameters_of(subject.program, subject.function))
         if kind == "pattern" and not costs.blocks:
             raise ArgumentError(
