@@ -284,7 +284,7 @@ def peers() -> str:
     rows = []
     for row in group.rows:
         if row["function"] == "geometric mean":
-            columns = [name for name in row if name not in ("function", "peer", "reached", "reach")]
+            columns = [name for name in row if name not in ("function", "peer", "reached", "reach", "met")]
             rows.append([row["peer"], *(rounded(row[name], 2) for name in columns)])
     names = ["one call" if name == "call ×" else name for name in columns]
     return written(["time, relative to", *names], rows, group.measured())
