@@ -255,10 +255,12 @@ def test_the_front_page_has_the_measured_numbers():
     assert f"CasADi takes {ratio} times as long" in " ".join(TEXTS["README.md"].split())
 
 
-def test_the_comparison_says_where_casadi_is_ahead():
+def test_the_comparison_says_that_casadi_is_ahead_nowhere():
     rows = MEASURED.Group.of("overview").rows
     points = [row for row in rows if row["call"] == "one point" and row["function"] != "geometric mean"]
-    assert sum(row["CasADi buffers"] < row["accumulus"] for row in points) == 1
+    ratios = [MEASURED.rounded(row["CasADi buffers"] / row["accumulus"]) for row in points]
+    ends = f"buffers take {min(ratios)} to {max(ratios)} times as long as accumulus"
+    assert ends in " ".join(TEXTS["compared.md"].split())
     assert not any(row["CasADi"] < row["accumulus"] for row in rows if row["call"] == "batch")
 
 
