@@ -66,7 +66,7 @@ build/symforce/installed: requirements/symforce.txt | $(STAMPS)/venv
 	@touch $@
 
 bench-peers: $(STAMPS)/bench $(STAMPS)/kernels build/peers/installed
-	$(BIN)/python benchmarks/bench.py $(or $(ARGS),peers ensembles)
+	$(BIN)/python benchmarks/bench.py peers ensembles $(ARGS)
 
 build/peers/installed: requirements/peers.txt | $(STAMPS)/venv
 	@$(BIN)/python -m venv build/peers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
+import warnings
 from inspect import signature
 from types import SimpleNamespace
 
@@ -347,3 +348,45 @@ def test_source_of_another_target_has_the_comments_of_its_language(another, tmp_
     done = CliRunner().invoke(app, ["emit", str(tmp_path / "g.json"), "--target", another])
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("-- Jacobian of the graph")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("target", targets())
+def test_later_calls_take_what_the_first_one_takes(target, dtype):
+    """Fast calls convert arguments, or leave that to the slow path, as a first call does: without a warning more."""
+
+    def of_all(x, t):
+        return np.sin(x) * t + x[0]
+
+    asked = [
+        (np.array([2**53 + 1, 3, -4]), 2),
+        (np.array([1e300, 1.0, 2.0]), 1e300),
+        (np.array([1e300, 1.0, 2.0]), np.float64(1e300)),
+        (np.arange(3.0)[::-1], np.float32(0.5)),
+        (np.arange(3.0, dtype=">f8"), True),
+        (np.ones(3, np.longdouble), np.array(2)),
+        ([1.0, 2.0, 3.0], 10**400),
+        (np.ma.array([1.0, 2.0, 3.0]), 1),
+        (np.ones(3) + 0j, 1.0),
+        (np.array(["a", "b", "c"]), 1.0),
+        (np.ones(4), 1.0),
+    ]
+
+    def outcome(derivative, x, t):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            try:
+                result = derivative(x, t).tobytes()
+            except Exception as error:
+                result = f"{type(error).__name__}: {error}"
+        return result, sorted({each.category.__name__ for each in told})
+
+    for x, t in asked:
+        derivative = acc.jacobian(of_all, target=target, dtype=dtype, cache=False, effort="fast", time_limit=0.0)
+        derivative.compile(np.ones(3), 1.0)
+        first = outcome(derivative, x, t)
+        for _ in range(2):
+            derivative(np.ones(3), 1.0)
+        later = outcome(derivative, x, t)
+        assert later[0] == first[0], (x, t)
+        assert set(later[1]) <= set(first[1]), (x, t)

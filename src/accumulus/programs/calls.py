@@ -121,7 +121,7 @@ def settled(kernel: Kernel, settle: Settle, skips: Callable[[], bool] = lambda: 
         threads: int = 1,
         transposed: bool = False,
     ) -> tuple[NDArray[Any], ...]:
-        points = BatchPoints(X, tuple(map(bool, shared)), transposed, threads)
+        points = BatchPoints(X, tuple(map(bool, shared)) or (False,) * len(X), transposed, threads)
         count = kernel.points_of(X, points.shared, transposed)
         arrays = kernel.allocate(count, transposed)[:-1] if out is None else tuple(out)
         holds = _truths(count, transposed, kernel.dtype)

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.search.plan import BodyPlan
-from accumulus.show.methods import MethodCosts
+from accumulus.show.methods import MethodCosts, counted_plans
 from accumulus.show.tables import amount, table
 from accumulus.tape.blocks import CALL, CHOLESKY, GATHER, MATMUL, SCATTER, SOLVE, SPARSE_PRODUCT, SPARSE_SOLVE
 from accumulus.tape.factorisations import FACTORISATIONS
@@ -157,17 +157,14 @@ def loops_table(bodies: Sequence[BodyFacts]) -> Table:
 
 def plans_of_bodies(bodies: Sequence[BodyPlan]) -> list[tuple[str, int, str, int, str]]:
     """Return a row for each plan: lines, number of instances, method, cost, and distance from the lower bound."""
-    counts: Counter[int] = Counter()
     lines: dict[int, set[tuple[str, int]]] = {}
-    plans = {id(each.plan): each.plan for each in bodies}
     for each in bodies:
-        counts[id(each.plan)] += each.count
         lines.setdefault(id(each.plan), set()).update(each.lines)
     rows = []
-    for key, plan in plans.items():
+    for count, plan in counted_plans(bodies):
         cost, bound = MethodCosts.of(plan).cost(plan.objective), plan.lower_bound
         gap = "–" if bound is None else "optimal" if cost <= bound else f"{bound:,} or more"
-        rows.append((printable(lines_text(lines[key])) or "–", counts[key], plan.method, cost, gap))
+        rows.append((printable(lines_text(lines[id(plan)])) or "–", count, plan.method, cost, gap))
     return rows
 
 

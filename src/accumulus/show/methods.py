@@ -179,7 +179,7 @@ class Comparison:
         >>> comparison.chosen.fma, [each.method for each in comparison.others]
         (120, ['forward', 'reverse', 'markowitz'])
         """
-        plans, chosen = _counted(bodies), costs_of(bodies)
+        plans, chosen = counted_plans(bodies), costs_of(bodies)
         objective = plans[0][1].objective
         others, uncounted = [], []
         for method in SWEEPS:
@@ -199,13 +199,13 @@ class Comparison:
 
 def costs_of(bodies: Sequence[BodyPlan]) -> MethodCosts:
     """Return the costs of the plans of bodies, of all instances."""
-    plans = _counted(bodies)
+    plans = counted_plans(bodies)
     found = {each.method for _, each in plans}
     name = found.pop() if len(found) == 1 else "this program"
     return _total(name, [(count, MethodCosts.of(each)) for count, each in plans])
 
 
-def _counted(bodies: Sequence[BodyPlan]) -> list[tuple[int, Plan]]:
+def counted_plans(bodies: Sequence[BodyPlan]) -> list[tuple[int, Plan]]:
     """Return the plans of bodies, each once, with the number of its instances."""
     counts: dict[int, int] = {}
     for each in bodies:

@@ -432,18 +432,23 @@ class Kernel(ABC):
                 return NotImplemented
             given = []
             for array, shape in zip(arrays[:count], shapes, strict=True):
-                x = np.array(array, self.dtype) if _is_number(array) else array
+                x = self._narrowed(array) if _is_number(array) else array
                 if type(x) is not np.ndarray or x.shape != shape:
                     return NotImplemented
                 if not fits(x, writable=False):
                     if x.dtype.kind not in "iuf":
                         return NotImplemented
-                    x = np.require(x, self.dtype, ["C", "A"])  # indices, for example
+                    x = self._narrowed(x)  # indices, for example
                 given.append(x)
             self.compute(given, [result.reshape(-1) for result in results])
             return None
 
         return compute
+
+    def _narrowed(self, x: Any) -> NDArray[Any]:
+        """Return an array of the kernel's dtype; values beyond its range become infinite, as on the slow path."""
+        with np.errstate(over="ignore"):
+            return np.require(x, self.dtype, ["C", "A"])
 
     def _fits(self, array: Any, *, writable: bool = True) -> bool:
         """Return True for an array that compiled code can read, and write to."""
@@ -465,7 +470,7 @@ class Kernel(ABC):
         shapes, lengths, fits, leading = self.arguments, self._unit.lengths, self._fits, shared.index(False)
 
         def compute(*arrays: Any) -> Any:
-            given = [np.array(x, self.dtype) if _is_number(x) else x for x in arrays[: len(shapes)]]
+            given = [self._narrowed(x) if _is_number(x) else x for x in arrays[: len(shapes)]]
             results = arrays[len(shapes) :]
             if len(results) != len(lengths) or not all(map(fits, results)):
                 return NotImplemented
