@@ -346,3 +346,14 @@ def test_problems_of_the_branch_that_is_not_taken_are_not_integrated(steps):
     result = acc.compile(f).batch(starts)
     close(result[:FEWEST], 0.5 / (1.0 - 0.45), 1e-6)
     np.testing.assert_array_equal(result[FEWEST:], 2.0)
+
+
+def test_problems_of_a_batch_stay_together():
+    """The unknown time of a solver is no reason to divide a batch for Ctrl-C: problems take less time together."""
+
+    def decay(p):
+        return acc.odeint(lambda y, t, p: -p * y, np.ones(2), np.linspace(0.0, 1.0, 3), p)
+
+    solve = acc.compile(decay, cache=False, effort="fast")
+    solve(np.ones(2))
+    assert solve.compile(np.ones(2)).kernel.most_points > 4_000

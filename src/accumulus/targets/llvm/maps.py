@@ -35,6 +35,7 @@ from accumulus.tape.operations import SECONDS
 from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.targets.kernel import (
     MINIMUM_WORK,
+    SLICE,
     Batch,
     CallRows,
     Floats,
@@ -527,7 +528,19 @@ class LLVMLoops(MakesResults):
     @cached_property
     def point_seconds(self) -> float:
         """Approximate seconds of a call; functions of unknown length take long enough for threads."""
-        called = [getattr(self._steps[k].nest.opaque, "operations", MINIMUM_WORK / SECONDS) for k in self._products]
+        return self._seconds(MINIMUM_WORK)
+
+    @cached_property
+    def most_points(self) -> int:
+        """Number of points between two checks for Ctrl-C; functions of unknown length check for themselves.
+
+        They may take less time for many points at once, so that their number does not divide batches.
+        """
+        return max(1, int(SLICE / self.fewest_points / self._seconds(0.0))) * self.fewest_points
+
+    def _seconds(self, unknown: float) -> float:
+        """Return the approximate seconds of a call, with so many for functions of unknown length."""
+        called = [getattr(self._steps[k].nest.opaque, "operations", unknown / SECONDS) for k in self._products]
         return float(CALL + sum(step.seconds for step in self._steps) + SECONDS * sum(called))
 
     def run(self, batch: Batch, first: int, last: int) -> None:
