@@ -487,7 +487,11 @@ class Kernel(ABC):
                 return NotImplemented
             if count:
                 out = [array.reshape(count, length) for array, length in zip(results, lengths, strict=True)]
-                self._divide(Batch(given, out, shared), count, 1)
+                batch = Batch(given, out, shared)
+                if count > self.most_points:  # a longer call could not be interrupted
+                    self._divide(batch, count, 1)
+                else:
+                    self.run(batch, 0, count)
             return None
 
         return compute
